@@ -1,1 +1,39 @@
-//! Placeholder.
+//! What the user wrote, checked against one table of keys and turned once into what will run.
+//!
+//! Does not open certificates, sockets or logs: mistakes that only then come to light are added to a
+//! `Report` by whoever finds them, at the place that the model carries along.
+//!
+//! # Layout
+//! `include` reads files into a tree (`document`) that knows where each part stands; `check` walks it
+//! against `keys`; `resolve` makes the `model` of it. `reference` and `schema` are written from `keys` too.
+
+#![forbid(unsafe_code)]
+
+mod address;
+mod check;
+mod codes;
+mod document;
+mod environment;
+mod include;
+mod keys;
+mod load;
+mod merged;
+mod model;
+mod newcomers;
+mod place;
+mod policy;
+mod reference;
+mod report;
+mod resolve;
+mod schema;
+mod units;
+
+pub use address::NotCidr;
+pub use codes::{Code, Severity};
+pub use environment::Environment;
+pub use load::{Loaded, load, load_in, parse_str, parse_str_in};
+pub use model::*;
+pub use place::At;
+pub use reference::reference;
+pub use report::{Color, Diagnostic, Report};
+pub use schema::schema;

@@ -1,1 +1,26 @@
-//! Placeholder.
+//! What Lockgate counts and how it says so: cells written by one worker each, histograms, top-N accounting and
+//! the Prometheus text format.
+//!
+//! Knows nothing of connections, of clocks (time comes in as an argument) or of who serves the text.
+//!
+//! # Layout
+//! - [`Counter`], [`Gauge`], [`Histogram`]: cells with one writer, readable from every thread.
+//! - [`Shards`]: one padded set of cells per worker, summed on read.
+//! - [`Top`]: bounded accounting per key, plain data of one worker; [`TopSnapshot`] is what leaves it.
+//! - [`Text`]: families and samples to text exposition format 0.0.4.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod histogram;
+mod shards;
+mod text;
+mod throughput;
+mod top;
+
+pub use cell::{Counter, Gauge};
+pub use histogram::{Bounds, Histogram, HistogramSnapshot};
+pub use shards::{Padded, Shard, Shards};
+pub use text::{CONTENT_TYPE, Family, HistogramFamily, Number, Text};
+pub use throughput::WINDOW;
+pub use top::{Listing, Order, Top, TopEntry, TopSnapshot, Traffic};

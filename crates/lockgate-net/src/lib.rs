@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The wire: sockets, TLS, the PROXY protocol, and the loop that relays bytes.
+//!
+//! Everything here serves one worker thread and is driven by polling; only certificates, ticket keys
+//! and resolved settings are shared. Nothing here knows the configuration or HTTP.
+//!
+//! # Layout
+//!
+//! | room | what |
+//! |---|---|
+//! | [`listen`] | sockets that accept |
+//! | [`dial`] | sockets that connect |
+//! | [`socket`] | one connected socket and its readiness |
+//! | [`client_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
+//! | [`tls`] | certificates, handshakes, the record layer |
+//! | [`relay`] | bytes from one side to the other, both ways, with half-close |
+//! | [`splice`] | pipes through which the kernel moves bytes itself |
+
+#![deny(unsafe_code)]
+
+pub mod client_hello;
+pub mod dial;
+pub mod listen;
+pub mod proxy_protocol;
+pub mod relay;
+pub mod socket;
+pub mod splice;
+mod syscall;
+pub mod tls;

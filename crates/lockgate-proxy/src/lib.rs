@@ -1,1 +1,16 @@
-//! Placeholder.
+//! The heart: what is done with a connection, from its acceptance to its line in the log.
+//!
+//! One worker is one thread: everything of a worker is `Rc` and `Cell`. Between workers there are settings that do
+//! not change, counters with one writer each, and the [`limits`] that are promised for the process.
+//! Knows no configuration file, no signal and no environment: the shell assembles what runs here.
+
+#![forbid(unsafe_code)]
+
+pub mod access_log;
+pub mod action;
+pub mod clock;
+pub mod downstream;
+pub mod limits;
+pub mod metrics;
+pub mod upstream;
+pub mod worker;

@@ -1,6 +1,61 @@
 //! The `lockgate` command.
 
+mod assemble;
+mod check;
+mod cli;
+mod descriptors;
+mod echo_app;
+mod exposition;
+mod log_writer;
+mod metrics_server;
+mod one_liners;
+mod operator_log;
+mod print;
+mod privileges;
+mod resolver;
+mod self_signed;
+mod state;
+mod supervisor;
+mod systemd;
+mod watch;
+mod worker;
+
+use std::process::ExitCode;
+
+use cli::{Command, Output};
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() {}
+fn main() -> ExitCode {
+    let done = match Command::from_environment() {
+        Command::Run { config } => Ok(run(&config)),
+        Command::Check(check) => Ok(check::run(&check)),
+        Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
+        Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
+        Command::Version { output } => Ok(version(output)),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("lockgate: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(config: &std::path::Path) -> ExitCode {
+    match lockgate_config::load(config) {
+        Ok(loaded) => supervisor::run(&loaded),
+        Err(report) => {
+            print::report(&report);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn version(output: Output) -> ExitCode {
+    let version = env!("CARGO_PKG_VERSION");
+    match output {
+        Output::Text => println!("lockgate {version}"),
+        Output::Json => println!("{}", serde_json::json!({ "name": "lockgate", "version": version })),
+    }
+    ExitCode::SUCCESS
+}

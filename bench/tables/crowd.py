@@ -1,0 +1,106 @@
+"""Many connections at once: memory of idle ones, five thousand together, and more of them than descriptors."""
+import subprocess
+import time
+
+from . import load, peers
+from .report import interleaved, progress
+from .throughput import start_all, stop_programs
+
+
+def idle_memory(report, a):
+    """PSS per idle TLS connection: the program's memory before and after, every round in a fresh process."""
+    report.head(f"Memory of {a.conns:,} idle TLS connections after one request each", a.rounds * len(a.peers) * (a.wait + 6))
+    origin = load.Origin()
+    rows = {name: [] for name in a.peers}
+    for _ in range(a.rounds):
+        for name in a.peers:
+            if isinstance(rows[name], str):
+                continue
+            try:
+                program = peers.start(name, peers.Front(port=0, upstream=origin.unix, key=a.key))
+            except peers.DidNotStart as why:
+                rows[name] = str(why)
+                continue
+            load.negotiated(program.port)  # what the very first connection allocates for good is not the second's
+            time.sleep(0.5)
+            before = program.pss()
+            holder = load.client(program.port, "--connections", a.conns, "--stay", "--get", 100, "--opening", 64, stdin=subprocess.PIPE)
+            ready = holder.popen.stdout.readline().strip() == "ready"
+            time.sleep(a.wait)
+            after = program.pss()
+            said = load.finish_client(holder)
+            errors = load.errors_of(said) | ({} if ready else {"not all were answered": 1}) | ({"lost while idle": said["lost"]} if said["lost"] else {})
+            rows[name].append({"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "errors": errors})
+            program.stop()
+            progress(f"{name}")
+    report.cell(f"{a.conns:,} idle connections, {a.key}", rows, [("KB/connection (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1)],
+                cost="kb", rivals=[n for n in a.peers if n != "lockgate"], goal=0.8)
+    origin.stop()
+
+
+def five_thousand(report, a):
+    """T10: five thousand connections opened in one go; no request may fail, whatever the size."""
+    report.head(f"{a.conns:,} connections at once", len(a.sizes) * len(a.fronts) * a.rounds * (len(a.peers) + 1) * 8)
+    for front in a.fronts:
+        origin = load.Origin()
+        names = [p for p in a.peers if front == "tls" or p != "hitch"]
+        programs = start_all(names, upstream=origin.unix, key="ecdsa") if front == "tls" else start_all(names, upstream=origin.tcp)
+        if front == "tcp":
+            origin.process.port = origin.port
+            programs = {"direct": origin.process} | programs
+        for size in a.sizes:
+            requests = 2 if size < 500_000 else 1
+
+            def measure(_, program):
+                r = load.whole(program, program.port, "--connections", a.conns, "--once", "--requests", requests, "--get", size, "--timeout", 60,
+                               tls="any" if front == "tls" else "off", seconds=300)
+                if r["requests"] < a.conns * requests and not r["errors"]:
+                    r["errors"] = {"unanswered": a.conns * requests - r["requests"]}
+                return r
+            rows = interleaved(programs, a.rounds, measure)
+            report.cell(f"{front}, {size:,} B, {requests} request{'s' * (requests > 1)} on each", rows,
+                        [("answered", "requests", 0), ("open at once", "peak", 0), ("s in all", "seconds", 1), ("p50 ms", "p50", 0), ("p99 ms", "p99", 0), ("max ms", "max", 0), ("CPU µs/request", "cpu_us", 0)])
+        stop_programs({n: p for n, p in programs.items() if n != "direct"})
+        origin.stop()
+
+
+def descriptors(report, a):
+    """A limit of 300 descriptors for the program alone: what does it do while it is full, and is everybody served in turn?"""
+    report.head("300 descriptors", len(a.peers) * (a.secs + 12))
+    lines = []
+    for name in a.peers:
+        origin = load.Origin()
+        try:
+            program = peers.start(name, peers.Front(port=0, upstream=origin.unix, key="ecdsa", few_descriptors=True))
+        except peers.DidNotStart as why:
+            lines.append([name, str(why)] + [""] * 8)
+            report.bad |= name == "lockgate"
+            continue
+        said_before = program.said().count("\n") + errors_logged(program)
+        crowd = load.client(program.port, "--connections", 400, "--stay", "--get", 10, stdin=subprocess.PIPE)
+        time.sleep(2.5)
+        before, began = program.cpu(), time.monotonic()
+        time.sleep(a.secs)
+        used = (program.cpu() - before).total / (time.monotonic() - began) / 1e4
+        said_full = program.said().count("\n") + errors_logged(program) - said_before
+        held = load.finish_client(crowd)
+        program.until_quiet()
+        turn = load.finish_client(load.client(program.port, "--connections", a.clients, "--once", "--get", 10, "--hold", 20, "--timeout", 60), 120)
+        failed = ", ".join(f"{n} {kind}" for kind, n in load.errors_of(turn).items())
+        said_all = program.said().count("\n") + errors_logged(program) - said_before
+        alive = program.alive()
+        lines.append([name, held["requests"], held["lost"], f"{used:.1f} %", said_full, f"{turn['requests']} of {a.clients}", failed or "0", f"{turn['seconds']:.1f} s", said_all, "yes" if alive else "**no**"])
+        report.bad |= name == "lockgate" and (turn["requests"] < a.clients or not alive or used > 20)
+        program.stop()
+        origin.stop()
+    report.plain("A limit of 300 descriptors, 400 connections that stay, then clients that come all at once and stay 20 ms",
+                 ["", "held when full", "lost", f"CPU while full ({a.secs:g} s)", "log lines while full", "served in turn", "failed", "took", "log lines in all", "still runs"], lines)
+
+
+def errors_logged(program):
+    """Lines of an error log of its own, which nginx keeps."""
+    try:
+        with open(f"{program.directory}/error.log", errors="replace") as f:
+            return f.read().count("\n")
+    except OSError:
+        return 0

@@ -1,0 +1,217 @@
+"""Origins, applications and generators, and the two ways to weigh a program: while a load is steady, or over a whole run."""
+import json
+import math
+import mmap
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import time
+from dataclasses import dataclass
+
+from . import processes
+from .processes import BUILT, OTHERS, REPOSITORY, Process
+
+SOURCES = os.path.join(REPOSITORY, "bench", "src")
+SET_UP = 30  # seconds that connections may take to be set up before the load counts as broken
+
+
+class Counted:
+    """The counters that an origin keeps in a file."""
+
+    def __init__(self, path, process):
+        end = time.monotonic() + 5
+        while not (os.path.exists(path) and os.path.getsize(path) == 32):
+            if time.monotonic() > end or not process.alive():
+                raise RuntimeError(f"{process.name} did not start: {process.said()[-300:]}")
+            time.sleep(0.02)
+        with open(path, "rb") as f:
+            self._map = mmap.mmap(f.fileno(), 32, prot=mmap.PROT_READ)
+
+    def read(self):
+        return dict(zip(("connections", "requests", "bytes_in", "bytes_out"), struct.unpack("4Q", self._map)))
+
+
+class Origin:
+    """Our echo server on a Unix socket and on a TCP port."""
+
+    def __init__(self, cores=OTHERS, requests=0, split=0):
+        self.port = processes.free_port()
+        self.path = os.path.join(scratch_sockets(), f"echo-{self.port}.sock")
+        count = self.path + ".count"
+        self.process = Process([f"{BUILT}/echo", "--tcp", str(self.port), "--unix", self.path, "--requests", str(requests),
+                                "--split", str(split), "--count", count], cores, "echo")
+        self.counted = Counted(count, self.process)
+        if not self.process.listens(self.port):
+            raise RuntimeError(f"the origin did not start: {self.process.said()}")
+        self.unix, self.tcp = f"unix:{self.path}", f"127.0.0.1:{self.port}"
+
+    def stop(self):
+        self.process.stop()
+
+
+class Application(Process):
+    """The echo application in Node.js, on http, https and a Unix socket."""
+
+    def __init__(self, cores, key="ecdsa", shape="buffer", nagle=False, only=("http", "https", "unix")):
+        self.http, self.https = processes.free_port(), processes.free_port()
+        self.path = os.path.join(scratch_sockets(), f"app-{self.http}.sock")
+        argv = ["node", f"{SOURCES}/echo-app.js", "--shape", shape, "--count", self.path + ".count"] + ["--nagle"] * nagle
+        where = {"http": ["--http", str(self.http)], "unix": ["--unix", self.path],
+                 "https": ["--https", str(self.https), "--cert", f"{BUILT}/certs/{key}.crt", "--key", f"{BUILT}/certs/{key}.key"]}
+        for name in only:
+            argv += where[name]
+        super().__init__(argv, cores, "node")
+        if not self.listens(self.https if only == ("https",) else self.http if "http" in only else 0):
+            raise RuntimeError(f"node did not start: {self.said()[-300:]}")
+        self.counted = Counted(self.path + ".count", self)
+        self.unix, self.tcp = f"unix:{self.path}", f"127.0.0.1:{self.http}"
+
+
+def scratch_sockets():
+    path = os.path.join(processes.scratch(), "s")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+@dataclass(frozen=True)
+class Wrk:
+    """What wrk is to do; `post` with `sink` is an upload, `get` a download of so many bytes."""
+    connections: int
+    post: int | None = None
+    get: int | None = None
+    sink: bool = False
+    close: bool = False
+    timeout: int = 30
+
+    def start(self, port, seconds, tls, cores=OTHERS):
+        path = "/sink" if self.sink else f"/{self.get}" if self.get is not None else "/"
+        env = {k: str(v) for k, v in (("POST", self.post), ("EXPECT", self.get)) if v is not None}
+        env |= {"SINK": "1"} if self.sink else {}
+        env |= {"CLOSE": "1"} if self.close else {}
+        argv = ["wrk", "-t1", f"-c{self.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={self.timeout}s", "-s", f"{SOURCES}/wrk.lua",
+                f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"]
+        return Process(argv, cores, "wrk", env=env, stdout=subprocess.PIPE)
+
+
+def finish_wrk(process, seconds=60):
+    try:
+        out, _ = process.popen.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        out = ""
+    process.stop()
+    found = re.search(r"JSON(\{.*\})", out or "")
+    if not found:
+        return {"requests": 0, "failed": {"wrk said nothing": 1}, "said": (out or "")[-200:]}
+    return json.loads(found.group(1))
+
+
+def errors_of(said):
+    return {kind: n for kind, n in said.get("failed", {}).items() if n}
+
+
+def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS):
+    """Weighs the program between two moments of a load that is already up, so that handshakes at its begin do not count.
+
+    Requests are counted by the origin. A connection that was never set up, or any error, makes the run invalid.
+    """
+    program.until_quiet()
+    at_start, cpu_at_start = counted.read(), program.cpu()
+    generator = wrk.start(port, SET_UP + seconds + 5, tls, cores)
+    began = time.monotonic()
+    while generator.alive() and time.monotonic() < began + SET_UP:
+        now = counted.read()
+        if now["connections"] - at_start["connections"] >= wrk.connections and now["requests"] - at_start["requests"] >= wrk.connections:
+            break
+        time.sleep(0.02)
+    else:
+        missing = wrk.connections - (counted.read()["connections"] - at_start["connections"])
+        generator.signal(signal.SIGINT)
+        return {"errors": errors_of(finish_wrk(generator)) | {"not set up": max(missing, 1)}}
+    set_up = time.monotonic() - began
+    time.sleep(min(0.5, 0.25 * seconds))
+    before, cpu_before, core_before, t_before = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
+    time.sleep(seconds)
+    after, cpu_after, core_after, t_after = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
+    generator.signal(signal.SIGINT)
+    said = finish_wrk(generator)
+    program.until_quiet()
+    errors = errors_of(said)
+    requests = after["requests"] - before["requests"]
+    if not requests:
+        errors["no request"] = 1
+    record = weighed(cpu_after - cpu_before, requests, after["bytes_in"] - before["bytes_in"] + after["bytes_out"] - before["bytes_out"], t_after - t_before)
+    record |= {k: said.get(k) for k in ("p50", "p90", "p99", "p999", "max")}
+    if cores == OTHERS:
+        record["others_percent"] = others(cpu_after - cpu_before, core_after - core_before, t_after - t_before)
+    record |= {"errors": errors, "set_up_s": set_up, "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
+    return record
+
+
+def others(cpu, core_seconds, seconds):
+    """Percent of the tested core that something else used while we measured."""
+    return 100 * (core_seconds - cpu.total / 1e6) / seconds
+
+
+def weighed(cpu, requests, size, seconds):
+    """The figures of a run out of what it used and what it served."""
+    n = max(1, requests)
+    ticks = max(1, cpu.user + cpu.system)
+    return {"cpu_us": cpu.total / n, "user_us": cpu.total / n * cpu.user / ticks, "sys_us": cpu.total / n * cpu.system / ticks,
+            "requests": requests, "per_second": requests / seconds, "bytes": size, "cpu_s_per_gb": cpu.total / 1e6 / (size / 1e9) if size else None,
+            "mb_per_second": size / seconds / 1e6, "core_percent": cpu.total / seconds / 1e4}
+
+
+def client(port, *options, cores=OTHERS, tls="any", **more):
+    """Starts our own client; options as in bench/src/client.c."""
+    return Process([f"{BUILT}/client", "--port", str(port), "--tls", tls, *[str(o) for o in options]], cores, "client", stdout=subprocess.PIPE, **more)
+
+
+def finish_client(process, seconds=120):
+    try:
+        out, _ = process.popen.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        out = ""
+    process.stop()
+    lines = [line for line in (out or "").splitlines() if line.startswith("{")]
+    if not lines:
+        return {"requests": 0, "connections": 0, "resumed": 0, "seconds": 1, "bytes_in": 0, "bytes_out": 0, "peak": 0, "waiting": 0, "lost": 0, "tls": "",
+                "certificates": {}, "failed": {"client did not end" if out == "" else "client broke": 1}, "p50": 0, "p90": 0, "p99": 0, "p999": 0, "max": 0}
+    return json.loads(lines[-1])
+
+
+def whole(program, port, *options, seconds=120, cores=OTHERS, tls="any"):
+    """Weighs the program over all that one run of our client makes it do, the closing of connections included."""
+    program.until_quiet()
+    before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
+    said = finish_client(client(port, *options, cores=cores, tls=tls), seconds)
+    lasted = time.monotonic() - began
+    used = others(program.cpu() - before, processes.busy(0) - core_before, lasted)
+    program.until_quiet()
+    record = weighed(program.cpu() - before, said["requests"], said["bytes_in"] + said["bytes_out"], said["seconds"] or lasted)
+    record |= {k: said[k] for k in ("p50", "p90", "p99", "p999", "max", "connections", "resumed", "peak", "tls", "lost", "waiting", "seconds", "certificates")}
+    record["errors"] = errors_of(said)
+    if cores == OTHERS:
+        record["others_percent"] = used
+    return record
+
+
+def negotiated(port):
+    """Version, cipher and group that the program gives a client of OpenSSL's own order: peers must agree to be comparable."""
+    return finish_client(client(port, "--once", "--get", 10), 20)["tls"]
+
+
+def fetch(port, path):
+    """A GET over plain HTTP by hand; status and body, or None when nobody answers."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as s:
+            s.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            data = b""
+            while piece := s.recv(65536):
+                data += piece
+    except OSError:
+        return None
+    head, _, body = data.partition(b"\r\n\r\n")
+    return int(head.split()[1]) if head else 0, body.decode(errors="replace")

@@ -1,0 +1,177 @@
+"""The tables of cost: CPU per request, per handshake and per gigabyte, beside the peers."""
+import re
+
+from . import load, peers, processes
+from .load import Wrk
+from .processes import BOTH
+from .report import interleaved, same_work
+
+COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
+        ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
+BULK = [("CPU-s/GB", "cpu_s_per_gb", 3), ("MB/s", "mb_per_second", 0), ("core %", "core_percent", 0)]
+
+
+def start_all(names, **front):
+    """Every peer with the same front; a peer that does not start is the string that says why."""
+    programs = {}
+    for name in names:
+        try:
+            programs[name] = peers.start(name, peers.Front(port=0, **front))
+        except peers.DidNotStart as why:
+            programs[name] = str(why)
+    return programs
+
+
+def stop_programs(programs):
+    for program in programs.values():
+        if not isinstance(program, str):
+            program.stop()
+
+
+def asked(programs):
+    return {name: load.negotiated(program.port) for name, program in programs.items() if not isinstance(program, str)}
+
+
+def rivals(names):
+    return [n for n in names if not n.startswith(("lockgate", "node"))]
+
+
+def tls_echo(report, a):
+    """T1: POST echo through TLS to a Unix socket, beside the terminators and beside Node.js itself with and without TLS."""
+    names = [n for n in a.peers if n in peers.PEERS]
+    own = [n for n in a.peers if n.startswith("node")]
+    cells = len(a.sizes) * len(a.conns) * len(a.keys)
+    per_run = a.secs + 1.2 + sum(c / 1500 for c in a.conns) / len(a.conns)
+    report.head("TLS echo (T1): POST over TLS to a Unix socket", cells * a.rounds * (len(names) + len(own)) * per_run)
+    for key in a.keys:
+        origin = load.Application(processes.OTHERS, only=("unix", "http")) if a.app == "node" else load.Origin()
+        programs = start_all(names, upstream=origin.unix, key=key)
+        for name in own:
+            kind = "https" if name == "node-tls" else "http"
+            app = load.Application(processes.TESTED, key=key, only=(kind,) if kind == "http" else ("https",))
+            app.port = app.https if kind == "https" else app.http
+            programs[name] = app
+        notes = same_work({n: t for n, t in asked({n: p for n, p in programs.items() if n != "node-plain"}).items()})
+        for conns in a.conns:
+            for size in a.sizes:
+                def measure(name, program):
+                    counted = program.counted if name in own else origin.counted
+                    return load.steady(program, counted, Wrk(conns, post=size), program.port, name != "node-plain", a.secs)
+                rows = interleaved(programs, a.rounds, measure)
+                report.cell(f"POST {size:,} B, c = {conns:,}, {key}", rows, COST + [("with set-up µs", "whole_us", 1)], cost="cpu_us",
+                            rivals=rivals(names), goal=0.9 if size <= 1000 else 0.85, notes=notes)
+        stop_programs(programs)
+        origin.stop()
+
+
+def handshakes(report, a):
+    """A connection per request: full handshakes with both keys, and resumed ones."""
+    modes = [m for m in a.modes]
+    report.head("Handshakes: connect, handshake, GET 10 B, close", len(modes) * a.rounds * len(a.peers) * (a.secs + 1))
+    origin = load.Origin()
+    for mode in modes:
+        key, resume = mode.split("-")
+        programs = start_all(a.peers, upstream=origin.unix, key=key)
+
+        def measure(name, program):
+            options = ["--connections", a.conns, "--close", "--get", 10, "--seconds", a.secs]
+            r = load.whole(program, program.port, *options, *(["--resume"] if resume == "resumed" else []), tls=a.tls)
+            share = r["resumed"] / max(1, r["connections"])
+            r["resumed_percent"] = 100 * share
+            if resume == "new" and share > 0 or resume == "resumed" and share < 0.98:
+                r["errors"]["resumed %.0f %% of connections" % (100 * share)] = 1
+            return r
+        rows = interleaved(programs, a.rounds, measure)
+        report.cell(f"{key}, {resume}, c = {a.conns}", rows, [("CPU µs/connection", "cpu_us", 0), *COST[1:], ("TLS", "tls", 0)], cost="cpu_us", rivals=rivals(a.peers),
+                    goal=0.65 if resume == "new" and key == "ecdsa" else None, notes=same_work({n: r[0].get("tls") for n, r in rows.items() if not isinstance(r, str) and r}))
+        stop_programs(programs)
+    origin.stop()
+
+
+def bulk(report, a):
+    """Big bodies: 768 KB down and up over TLS, one gigabyte down and up over plain TCP on one connection."""
+    report.head("Bulk", len(a.cells) * a.rounds * 4 * (a.secs + 1.5))
+    origin = load.Origin()
+    for cell in a.cells:
+        down = cell.endswith("down")
+        if cell.startswith("tls"):
+            programs = start_all([p for p in a.peers if p in peers.TLS_PEERS], upstream=origin.unix, key="ecdsa")
+            wrk = Wrk(a.conns, get=786432) if down else Wrk(a.conns, post=786432, sink=True)
+            rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, True, a.secs))
+            title, goal = f"TLS {'download' if down else 'upload'}, 768 KB bodies, c = {a.conns}", 0.62
+            notes = same_work(asked(programs))
+        else:
+            programs = start_all([p for p in a.peers if p != "hitch"], upstream=origin.tcp)
+            options = ["--get", 1 << 30, "--discard"] if down else ["--post", 1 << 30, "--path", "/sink"]
+            rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, "--once", *options, tls="off"))
+            title, goal, notes = f"Plain TCP, 1 GiB {'down' if down else 'up'} on one connection", 0.25, []
+        report.cell(title, rows, BULK, cost="cpu_s_per_gb", rivals=rivals(programs), goal=goal, notes=notes)
+        stop_programs(programs)
+    origin.stop()
+
+
+def tcp(report, a):
+    """The plain relay where connections come and go: 10 KB with a reconnect every 50 requests, and a connection per request."""
+    report.head("Plain TCP relay", 2 * a.rounds * len(a.peers) * (a.secs + 1.5))
+    for title, requests, wrk in (("10 KB, reconnect every 50 requests, c = 100", 50, Wrk(100, get=10000)),
+                                 ("100 B, a connection per request, c = 50", 0, Wrk(50, get=100, close=True))):
+        origin = load.Origin(requests=requests)
+        programs = start_all(a.peers, upstream=origin.tcp)
+        rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, False, a.secs))
+        report.cell(title, rows, COST, cost="cpu_us", rivals=rivals(programs), goal=1.05)
+        stop_programs(programs)
+        origin.stop()
+
+
+def two_workers(report, a):
+    """CPU per handshake with two workers against one, everything on both cores, and what each worker got of the connections."""
+    report.head("Two workers against one", 2 * a.rounds * len(a.peers) * (a.secs + 1))
+    origin = load.Origin(cores=BOTH)
+    programs, accepted = {}, {}
+    for name in a.peers:
+        for workers in (1, 2):
+            front = peers.Front(port=0, upstream=origin.unix, key="ecdsa", workers=workers, metrics=processes.free_port())
+            try:
+                programs[f"{name} ×{workers}"] = peers.start(name, front, BOTH)
+            except peers.DidNotStart as why:
+                programs[f"{name} ×{workers}"] = str(why)
+
+    def measure(name, program):
+        before, by_task = accepted_by_worker(program), program.cpu_by_task()
+        r = load.whole(program, program.port, "--connections", a.conns, "--close", "--get", 10, "--seconds", a.secs, cores=BOTH)
+        after = accepted_by_worker(program)
+        if before and after:
+            counts, source = [after[w] - before.get(w, 0) for w in sorted(after)], "connections counted"
+        else:
+            used = program.cpu_by_task()
+            counts, source = sorted((used[t] - by_task.get(t, 0) for t in used), reverse=True)[:program.front.workers], "CPU"
+        r["shares"] = [c / max(1e-9, sum(counts)) for c in counts]
+        accepted.setdefault(name, []).append((r["shares"], source))
+        return r
+    rows = interleaved(programs, a.rounds, measure)
+    report.cell(f"ecdsa, new connections, c = {a.conns}, program and load on both cores", rows, [("CPU µs/connection", "cpu_us", 0), *COST[1:4]])
+    lines = []
+    for name in a.peers:
+        one, two = (rows.get(f"{name} ×{n}") for n in (1, 2))
+        if isinstance(one, str) or isinstance(two, str) or not (one and two):
+            lines.append([name, "did not start", "", ""])
+            continue
+        from .report import summary
+        ratio = summary(two)["median"].get("cpu_us", 0) / max(1e-9, summary(one)["median"].get("cpu_us", 0))
+        shares = [s for s, _ in accepted[f"{name} ×2"]]
+        worst = max((max(s) - min(s)) / max(s) for s in shares)
+        lines.append([name, f"{ratio:.2f}", " / ".join(f"{100 * x:.0f} %" for x in shares[-1]), f"{100 * worst:.0f} % by {accepted[f'{name} ×2'][-1][1]}"])
+    report.plain("Two against one", ["", "CPU per connection, two ÷ one", "shares (last round)", "the smaller share is at worst lower by"], lines,
+                 ["Lockgate is to reach ≤ 1.10 and a difference within 20 %."])
+    stop_programs(programs)
+    origin.stop()
+
+
+def accepted_by_worker(program):
+    """Connections per worker by Lockgate's metrics, whatever their other labels; nothing for the others."""
+    answer = load.fetch(program.front.metrics, "/metrics") if program.name == "lockgate" else None
+    found = re.findall(r'^lockgate_connections(?:_accepted)?_total\{[^}]*\bworker="(\w+)"[^}]*\} (\d+)', answer[1] if answer else "", re.M)
+    counts = {}
+    for worker, n in found:
+        counts[worker] = counts.get(worker, 0) + int(n)
+    return counts

@@ -1,0 +1,337 @@
+//! Addresses as they are written: of listeners, of endpoints, of networks.
+//!
+//! Does not resolve names and does not open sockets. The errors hold no text of the input, because that
+//! may come from `${env:…}` and must not be printed.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// An address to listen on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum ListenAddr {
+    /// `":8443"`: that port on every address, IPv4 and IPv6.
+    All(u16),
+    /// `"127.0.0.1:8443"`, `"[::1]:8443"`; port 0 lets the kernel choose.
+    Ip(SocketAddr),
+    /// `"unix:/run/lockgate.sock"`.
+    Unix(PathBuf),
+}
+
+/// An address to connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum EndpointAddr {
+    /// `"10.0.0.1:8080"`, `"[::1]:8080"`.
+    Ip(SocketAddr),
+    /// `"unix:/run/app.sock"`.
+    Unix(PathBuf),
+    /// `"app.internal:8080"`, resolved while running.
+    Name {
+        /// A host name of letters, digits, `-`, `_` and dots, at most 253 long.
+        host: String,
+        /// Its port, never 0.
+        port: u16,
+    },
+}
+
+/// What is wrong with an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressError {
+    Empty,
+    /// `pool:…`
+    Pool,
+    /// `srv:…`
+    Srv,
+    /// `http://…`
+    Scheme,
+    /// `10.0.0.1:80/path`
+    Path,
+    /// `/run/app.sock`
+    BarePath,
+    NoUnixPath,
+    UnixTooLong,
+    NoPort,
+    BadPort,
+    /// An IPv6 address without brackets around it.
+    Brackets,
+    BadHost,
+    /// A listener is bound to an address, not to a name.
+    NameNotAddress,
+    /// An endpoint needs a host before its port.
+    NoHost,
+}
+
+/// The longest path of a Unix socket on Linux: `sun_path` is 108 bytes with its NUL (unix(7)).
+const UNIX_PATH_MAX: usize = 107;
+
+impl AddressError {
+    /// The mistake in a few words, without the text.
+    pub(crate) fn reason(self) -> &'static str {
+        match self {
+            AddressError::Empty => "it is empty",
+            AddressError::Pool => "pools are not in this version",
+            AddressError::Srv => "SRV records are not in this version",
+            AddressError::Scheme => "this is a URL; an address has no scheme",
+            AddressError::Path => "an address has no path",
+            AddressError::BarePath => "this is a path",
+            AddressError::NoUnixPath => "the path of the socket is missing",
+            AddressError::UnixTooLong => "the path of a Unix socket has at most 107 bytes",
+            AddressError::NoPort => "the port is missing",
+            AddressError::BadPort => "the port is not a number from 0 to 65535 that fits here",
+            AddressError::Brackets => "an IPv6 address stands in brackets",
+            AddressError::BadHost => "this is neither an IP address nor a host name",
+            AddressError::NameNotAddress => "a listener is bound to an IP address, not to a name",
+            AddressError::NoHost => "the host before the port is missing",
+        }
+    }
+}
+
+impl ListenAddr {
+    /// Parses `":PORT"`, `"ADDR:PORT"`, `"[ADDR]:PORT"` or `"unix:PATH"`.
+    pub(crate) fn parse(text: &str) -> Result<ListenAddr, AddressError> {
+        match split(text)? {
+            Split::Unix(path) => Ok(ListenAddr::Unix(path)),
+            Split::HostPort { host: "", port } => Ok(ListenAddr::All(port)),
+            Split::HostPort { host, port } => match ip(host)? {
+                Some(ip) => Ok(ListenAddr::Ip(SocketAddr::new(ip, port))),
+                None => Err(AddressError::NameNotAddress),
+            },
+        }
+    }
+
+    /// Whether both cannot be bound at once.
+    pub(crate) fn conflicts(&self, other: &ListenAddr) -> bool {
+        match (self, other) {
+            (ListenAddr::All(port), ListenAddr::Ip(addr)) | (ListenAddr::Ip(addr), ListenAddr::All(port)) => {
+                *port != 0 && *port == addr.port() && addr.ip().is_unspecified()
+            }
+            (ListenAddr::All(a), ListenAddr::All(b)) => a == b && *a != 0,
+            (ListenAddr::Ip(a), ListenAddr::Ip(b)) => a == b && a.port() != 0,
+            (a, b) => a == b,
+        }
+    }
+}
+
+impl EndpointAddr {
+    /// Parses `"HOST:PORT"`, `"ADDR:PORT"`, `"[ADDR]:PORT"` or `"unix:PATH"`.
+    pub(crate) fn parse(text: &str) -> Result<EndpointAddr, AddressError> {
+        match split(text)? {
+            Split::Unix(path) => Ok(EndpointAddr::Unix(path)),
+            Split::HostPort { host: "", .. } => Err(AddressError::NoHost),
+            Split::HostPort { port: 0, .. } => Err(AddressError::BadPort),
+            Split::HostPort { host, port } => match ip(host)? {
+                Some(ip) => Ok(EndpointAddr::Ip(SocketAddr::new(ip, port))),
+                None => Ok(EndpointAddr::Name { host: host.to_owned(), port }),
+            },
+        }
+    }
+}
+
+enum Split<'a> {
+    Unix(PathBuf),
+    HostPort { host: &'a str, port: u16 },
+}
+
+fn split(text: &str) -> Result<Split<'_>, AddressError> {
+    if text.is_empty() {
+        return Err(AddressError::Empty);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        return unix(path).map(Split::Unix);
+    }
+    if text.starts_with("pool:") {
+        return Err(AddressError::Pool);
+    }
+    if text.starts_with("srv:") {
+        return Err(AddressError::Srv);
+    }
+    if text.contains("://") {
+        return Err(AddressError::Scheme);
+    }
+    if text.starts_with(['/', '.', '~']) {
+        return Err(AddressError::BarePath);
+    }
+    if text.contains('/') {
+        return Err(AddressError::Path);
+    }
+    host_and_port(text)
+}
+
+fn unix(path: &str) -> Result<PathBuf, AddressError> {
+    let path = path.strip_prefix("//").unwrap_or(path);
+    match path {
+        "" => Err(AddressError::NoUnixPath),
+        path if path.contains('\0') => Err(AddressError::BadHost),
+        path if path.len() > UNIX_PATH_MAX => Err(AddressError::UnixTooLong),
+        path => Ok(PathBuf::from(path)),
+    }
+}
+
+fn host_and_port(text: &str) -> Result<Split<'_>, AddressError> {
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return Err(AddressError::Brackets);
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err(AddressError::NoPort);
+    };
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(AddressError::Brackets);
+    }
+    if host.starts_with('[') && !host.ends_with(']') {
+        return Err(AddressError::NoPort);
+    }
+    if port.is_empty() {
+        return Err(AddressError::NoPort);
+    }
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(AddressError::BadPort);
+    }
+    let port = port.parse().map_err(|_| AddressError::BadPort)?;
+    Ok(Split::HostPort { host, port })
+}
+
+/// `Some` for an address, `None` for a well-formed name.
+fn ip(host: &str) -> Result<Option<IpAddr>, AddressError> {
+    if let Some(inner) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        return inner.parse::<Ipv6Addr>().map(|ip| Some(IpAddr::V6(ip))).map_err(|_| AddressError::BadHost);
+    }
+    if let Ok(ip) = host.parse::<Ipv4Addr>() {
+        return Ok(Some(IpAddr::V4(ip)));
+    }
+    if is_name(host) { Ok(None) } else { Err(AddressError::BadHost) }
+}
+
+/// RFC 1123 §2.1, with `_` as service names in containers use it. A name of digits and dots only would be
+/// a mistyped address.
+pub(crate) fn is_name(host: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let digits = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    host.len() <= 253 && !digits && host.split('.').all(label)
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListenAddr::All(port) => write!(f, ":{port}"),
+            ListenAddr::Ip(addr) => addr.fmt(f),
+            ListenAddr::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for EndpointAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndpointAddr::Ip(addr) => addr.fmt(f),
+            EndpointAddr::Unix(path) => write!(f, "unix:{}", path.display()),
+            EndpointAddr::Name { host, port } => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// A network: an address and how many of its leading bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Cidr {
+    addr: IpAddr,
+    prefix: u8,
+}
+
+/// What is wrong with a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CidrError {
+    BadAddress,
+    BadPrefix { max: u8 },
+    HostBits { network: Cidr },
+}
+
+impl Cidr {
+    /// Parses `"10.0.0.0/8"`, `"2001:db8::/32"` or one address.
+    pub(crate) fn parse(text: &str) -> Result<Cidr, CidrError> {
+        let (addr, prefix) = match text.split_once('/') {
+            Some((addr, prefix)) => (addr, Some(prefix)),
+            None => (text, None),
+        };
+        let addr: IpAddr = addr.parse().map_err(|_| CidrError::BadAddress)?;
+        let max = width(addr);
+        let prefix = match prefix {
+            None => max,
+            Some(digits) if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(CidrError::BadPrefix { max });
+            }
+            Some(digits) => match digits.parse() {
+                Ok(prefix) if prefix <= max => prefix,
+                _ => return Err(CidrError::BadPrefix { max }),
+            },
+        };
+        let network = Cidr { addr: masked(addr, prefix), prefix };
+        if network.addr == addr { Ok(network.mapped_as_v4()) } else { Err(CidrError::HostBits { network }) }
+    }
+
+    /// Whether the address lies in this network. An IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`, as
+    /// dual-stack listeners report it) counts as the IPv4 address.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        let ip = ip.to_canonical();
+        width(ip) == width(self.addr) && masked(ip, self.prefix) == self.addr
+    }
+
+    fn mapped_as_v4(self) -> Cidr {
+        match (self.addr.to_canonical(), self.addr) {
+            (addr @ IpAddr::V4(_), IpAddr::V6(_)) if self.prefix >= 96 => {
+                Cidr { addr, prefix: self.prefix - 96 }
+            }
+            _ => self,
+        }
+    }
+}
+
+fn width(addr: IpAddr) -> u8 {
+    if addr.is_ipv4() { 32 } else { 128 }
+}
+
+fn masked(addr: IpAddr, prefix: u8) -> IpAddr {
+    match addr {
+        IpAddr::V4(addr) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(addr.to_bits() & mask))
+        }
+        IpAddr::V6(addr) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(addr.to_bits() & mask))
+        }
+    }
+}
+
+impl std::str::FromStr for Cidr {
+    type Err = NotCidr;
+
+    fn from_str(text: &str) -> Result<Cidr, NotCidr> {
+        Cidr::parse(text).map_err(|_| NotCidr)
+    }
+}
+
+/// The text is not a network such as `10.0.0.0/8`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotCidr;
+
+impl fmt::Display for NotCidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a network such as 10.0.0.0/8")
+    }
+}
+
+impl std::error::Error for NotCidr {}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Tables of addresses that are accepted and refused.
+
+use super::*;
+
+#[test]
+fn listeners_are_ports_addresses_or_sockets() {
+    let ip = |text: &str| ListenAddr::Ip(text.parse().unwrap());
+    for (text, expected) in [
+        (":8443", Ok(ListenAddr::All(8443))),
+        (":0", Ok(ListenAddr::All(0))),
+        ("0.0.0.0:1", Ok(ip("0.0.0.0:1"))),
+        ("[::1]:5", Ok(ip("[::1]:5"))),
+        ("127.0.0.1:0", Ok(ip("127.0.0.1:0"))),
+        ("unix:/run/a.sock", Ok(ListenAddr::Unix("/run/a.sock".into()))),
+        ("unix:///run/a.sock", Ok(ListenAddr::Unix("/run/a.sock".into()))),
+        ("", Err(AddressError::Empty)),
+        ("8443", Err(AddressError::NoPort)),
+        ("127.0.0.1", Err(AddressError::NoPort)),
+        ("127.0.0.1:", Err(AddressError::NoPort)),
+        ("[::1]", Err(AddressError::NoPort)),
+        (":65536", Err(AddressError::BadPort)),
+        (":+1", Err(AddressError::BadPort)),
+        (":http", Err(AddressError::BadPort)),
+        ("::1", Err(AddressError::Brackets)),
+        ("::1:8443:", Err(AddressError::Brackets)),
+        ("2001:db8::1:443", Err(AddressError::Brackets)),
+        ("[::g]:1", Err(AddressError::BadHost)),
+        ("[]:1", Err(AddressError::BadHost)),
+        ("*:443", Err(AddressError::BadHost)),
+        ("300.0.0.1:1", Err(AddressError::BadHost)),
+        ("localhost:8443", Err(AddressError::NameNotAddress)),
+        ("unix:", Err(AddressError::NoUnixPath)),
+        ("https://a:443", Err(AddressError::Scheme)),
+        ("/run/a.sock", Err(AddressError::BarePath)),
+    ] {
+        assert_eq!(ListenAddr::parse(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn endpoints_are_hosts_addresses_or_sockets() {
+    let name = |host: &str, port| Ok(EndpointAddr::Name { host: host.into(), port });
+    for (text, expected) in [
+        ("10.0.0.1:80", Ok(EndpointAddr::Ip("10.0.0.1:80".parse().unwrap()))),
+        ("[fd00::1]:80", Ok(EndpointAddr::Ip("[fd00::1]:80".parse().unwrap()))),
+        ("app.internal:8080", name("app.internal", 8080)),
+        ("my_app:8080", name("my_app", 8080)),
+        ("localhost.:1", name("localhost.", 1)),
+        ("unix:/run/app.sock", Ok(EndpointAddr::Unix("/run/app.sock".into()))),
+        ("unix:app.sock", Ok(EndpointAddr::Unix("app.sock".into()))),
+        ("pool:app", Err(AddressError::Pool)),
+        ("srv:_app._tcp.example.internal", Err(AddressError::Srv)),
+        ("http://10.0.0.1:80", Err(AddressError::Scheme)),
+        ("10.0.0.1:80/x", Err(AddressError::Path)),
+        ("./app.sock", Err(AddressError::BarePath)),
+        (":8080", Err(AddressError::NoHost)),
+        ("10.0.0.1:0", Err(AddressError::BadPort)),
+        ("10.0.0.1", Err(AddressError::NoPort)),
+        ("app", Err(AddressError::NoPort)),
+        ("10.0.0.256:80", Err(AddressError::BadHost)),
+        ("a..b:80", Err(AddressError::BadHost)),
+        ("-a:80", Err(AddressError::BadHost)),
+        ("a b:80", Err(AddressError::BadHost)),
+        ("ü:80", Err(AddressError::BadHost)),
+    ] {
+        assert_eq!(EndpointAddr::parse(text), expected, "{text}");
+    }
+    let long = format!("unix:/{}", "x".repeat(107));
+    assert_eq!(EndpointAddr::parse(&long), Err(AddressError::UnixTooLong));
+}
+
+#[test]
+fn addresses_are_displayed_as_they_are_written() {
+    for text in [":1", "0.0.0.0:1", "[::1]:5", "unix:/a"] {
+        assert_eq!(ListenAddr::parse(text).unwrap().to_string(), text);
+    }
+    for text in ["a.b:1", "0.0.0.0:1", "[::1]:5", "unix:/a"] {
+        assert_eq!(EndpointAddr::parse(text).unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn a_port_on_every_address_conflicts_with_the_unspecified_address() {
+    let conflict = |a, b| {
+        let (a, b) = (ListenAddr::parse(a).unwrap(), ListenAddr::parse(b).unwrap());
+        assert_eq!(a.conflicts(&b), b.conflicts(&a));
+        a.conflicts(&b)
+    };
+    assert!(conflict(":1", "0.0.0.0:1"));
+    assert!(conflict(":1", "[::]:1"));
+    assert!(conflict("unix:/a", "unix:/a"));
+    assert!(conflict("[::1]:1", "[0:0::1]:1"));
+    assert!(!conflict(":1", "10.0.0.1:1"));
+    assert!(!conflict(":1", ":2"));
+    assert!(!conflict("127.0.0.1:0", "127.0.0.1:0"));
+    assert!(!conflict("0.0.0.0:1", "[::]:1"));
+}
+
+/// RFC 4632 §3.1 and RFC 4291 §2.3: prefix notation.
+#[test]
+fn networks_are_addresses_with_a_prefix() {
+    let bits = |text: &str| Err(CidrError::HostBits { network: Cidr::parse(text).unwrap() });
+    for (text, expected) in [
+        ("10.0.0.0/8", Ok("10.0.0.0/8")),
+        ("10.1.2.3", Ok("10.1.2.3/32")),
+        ("0.0.0.0/0", Ok("0.0.0.0/0")),
+        ("::/0", Ok("::/0")),
+        ("2001:db8::/32", Ok("2001:db8::/32")),
+        ("::1", Ok("::1/128")),
+        ("::ffff:10.0.0.0/104", Ok("10.0.0.0/8")),
+        ("10.0.0.1/8", bits("10.0.0.0/8")),
+        ("10.0.0.0/33", Err(CidrError::BadPrefix { max: 32 })),
+        ("::/129", Err(CidrError::BadPrefix { max: 128 })),
+        ("10.0.0.0/", Err(CidrError::BadPrefix { max: 32 })),
+        ("10.0.0.0/+8", Err(CidrError::BadPrefix { max: 32 })),
+        ("10.0.0", Err(CidrError::BadAddress)),
+        ("example.com", Err(CidrError::BadAddress)),
+        ("", Err(CidrError::BadAddress)),
+    ] {
+        let parsed = Cidr::parse(text).map(|cidr| cidr.to_string());
+        assert_eq!(parsed, expected.map(str::to_owned), "{text}");
+    }
+}
+
+#[test]
+fn a_network_contains_mapped_addresses_too() {
+    let contains = |cidr: &str, ip: &str| Cidr::parse(cidr).unwrap().contains(ip.parse().unwrap());
+    assert!(contains("10.0.0.0/8", "10.255.0.1"));
+    assert!(contains("10.0.0.0/8", "::ffff:10.255.0.1"));
+    assert!(contains("0.0.0.0/0", "1.2.3.4"));
+    assert!(contains("2001:db8::/32", "2001:db8:ffff::1"));
+    assert!(contains("::1", "::1"));
+    assert!(!contains("10.0.0.0/8", "11.0.0.0"));
+    assert!(!contains("::/0", "1.2.3.4"));
+    assert!(!contains("2001:db8::/32", "2001:db9::"));
+}

@@ -1,0 +1,36 @@
+//! The table of keys against the checker: defaults, examples, alternatives.
+
+use super::*;
+use crate::keys::Unset;
+
+#[test]
+fn an_alternative_has_at_most_one_text_besides_words() {
+    for way in keys::ways() {
+        let key = way.last().unwrap();
+        if let Kind::Either(kinds) = key.kind {
+            let texts = kinds.iter().filter(|kind| is_text(kind) && !matches!(kind, Kind::Word(_)));
+            assert!(texts.count() <= 1, "{}", keys::full_name(&way));
+        }
+    }
+}
+
+#[test]
+fn every_key_has_a_meaning_and_an_example() {
+    for way in keys::ways() {
+        let key = way.last().unwrap();
+        let name = keys::full_name(&way);
+        assert!(key.doc.ends_with('.'), "{name}");
+        assert!(!keys::example(&way).is_empty(), "{name}");
+        if let Unset::Is(default) = key.default {
+            assert_ne!(default, key.example, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_key_in_the_wrong_table_is_sent_to_the_right_one() {
+    assert_eq!(elsewhere("alpn", "tls").unwrap(), "`tls` of [tcp.\"ADDR\"]");
+    assert_eq!(elsewhere("workers", "tcp.*").unwrap(), "the top of the file, before the first [table]");
+    assert_eq!(elsewhere("policy", "").unwrap(), "[tls]");
+    assert_eq!(elsewhere("banana", ""), None);
+}

@@ -1,0 +1,306 @@
+//! String values: what they mean for each kind of key, and what to say when they mean nothing.
+//!
+//! No message shows a value that came from `${env:…}` or `${file:…}`: only `Text::raw` is printed, and
+//! suggestions made from the value are given for plain text alone.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use crate::address::{AddressError, CidrError, ListenAddr, is_name};
+use crate::codes::Code;
+use crate::document::{Item, Text};
+use crate::keys::Kind;
+use crate::model::{Cidr, EndpointAddr, Group, Suite, TlsVersion};
+use crate::newcomers;
+use crate::place::At;
+use crate::units::{self, UnitError};
+
+use super::{Checker, Value, expected};
+
+impl Checker<'_> {
+    pub(super) fn text(&mut self, kind: &Kind, text: &Text, item: &Item) -> Value {
+        match kind {
+            Kind::Word(words) => match words.iter().find(|word| **word == text.value) {
+                Some(word) => Value::Word(word),
+                None => self.unknown_word(kind, item),
+            },
+            Kind::Duration { min } => self.duration(text, *min, &item.at),
+            Kind::Size { min } => self.size(text, *min, &item.at),
+            Kind::Name => self.name(text, &item.at),
+            Kind::Host => self.host(text, &item.at),
+            Kind::Path | Kind::Pattern => self.path(text, &item.at),
+            Kind::LogFile => self.log_file(text, &item.at),
+            Kind::Listener => match self.listener(text, &item.at) {
+                Some(addr) => Value::Listener(addr),
+                None => Value::Invalid,
+            },
+            Kind::Endpoint => self.endpoint(text, &item.at),
+            Kind::Network => self.network(text, &item.at),
+            Kind::Version => self.version(text, &item.at),
+            Kind::Suite => self.suite(text, &item.at),
+            Kind::Group => self.group(text, &item.at),
+            _ => Value::Invalid,
+        }
+    }
+
+    /// The key of a `[tcp]` table.
+    pub(super) fn listener_key(&mut self, name: &str, at: &At) -> Option<ListenAddr> {
+        let text = Text { raw: name.to_owned(), value: name.to_owned() };
+        self.listener(&text, at)
+    }
+
+    fn invalid(&mut self, code: Code, at: &At, message: String, why: &str, cure: String) -> Value {
+        self.report.push_at(code, at, message, why, cure);
+        Value::Invalid
+    }
+
+    fn duration(&mut self, text: &Text, min: u64, at: &At) -> Value {
+        match units::duration(&text.value) {
+            Ok(duration) if duration.as_millis() < u128::from(min) => {
+                let least = units::shortest(min);
+                let message = format!("{:?} is too short", text.raw);
+                self.invalid(Code::OutOfRange, at, message, "", format!("write at least \"{least}\""))
+            }
+            Ok(duration) => Value::Duration(duration),
+            Err(error) => self.unit(error, text, at, "a duration", ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\"")),
+        }
+    }
+
+    fn size(&mut self, text: &Text, min: u64, at: &At) -> Value {
+        match units::size(&text.value) {
+            Ok(size) if size < min => {
+                let message = format!("{:?} is too small", text.raw);
+                self.invalid(Code::OutOfRange, at, message, "", format!("write at least \"{}KB\"", min / 1_000))
+            }
+            Ok(size) => Value::Size(size),
+            Err(error) => self.unit(error, text, at, "a size", ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\"")),
+        }
+    }
+
+    fn unit(&mut self, error: UnitError, text: &Text, at: &At, what: &str, (unit, forms): (&str, &str)) -> Value {
+        let digits: String = text.value.chars().take_while(char::is_ascii_digit).collect();
+        let message = format!("{:?} is not {what}", text.raw);
+        let general = format!("write a whole number and a unit: {forms}");
+        let shown = |cure: String| if text.is_secret() { general.clone() } else { cure };
+        let (code, why, cure) = match error {
+            UnitError::NoUnit => (Code::Unit, "the unit is missing", shown(readings(&digits, unit))),
+            UnitError::NoNumber => (Code::Unit, "the number is missing", general.clone()),
+            UnitError::Unknown { meant: Some(meant) } => {
+                (Code::Unit, "this unit is not known", shown(format!("write \"{digits}{meant}\"")))
+            }
+            UnitError::Unknown { meant: None } => (Code::Unit, "this unit is not known", general.clone()),
+            UnitError::NotWhole => (Code::Unit, "only whole numbers are read", general.clone()),
+            UnitError::TooLarge => (Code::OutOfRange, "it is too large", general.clone()),
+        };
+        self.invalid(code, at, message, why, cure)
+    }
+
+    fn name(&mut self, text: &Text, at: &At) -> Value {
+        let bad = |c: char| c.is_whitespace() || c.is_control();
+        let why = match &*text.value {
+            "" => "it is empty",
+            value if value.len() > 255 => "it is longer than 255 bytes",
+            value if value.contains(bad) => "it holds a space or a control character",
+            value => return Value::Text(value.to_owned()),
+        };
+        self.invalid(Code::BadText, at, format!("{:?} is not a name", text.raw), why, String::new())
+    }
+
+    fn host(&mut self, text: &Text, at: &At) -> Value {
+        if is_name(&text.value) || text.value.parse::<IpAddr>().is_ok() {
+            return Value::Text(text.value.clone());
+        }
+        let message = format!("{:?} is not a host name", text.raw);
+        let why = "a name has letters, digits, `-` and dots, and no port";
+        self.invalid(Code::BadText, at, message, why, "for example \"app.internal\"".to_owned())
+    }
+
+    fn path(&mut self, text: &Text, at: &At) -> Value {
+        let why = match &*text.value {
+            "" => "it is empty",
+            value if value.contains('\0') => "it holds a NUL character",
+            value if value.starts_with("~/") => "`~` is not replaced",
+            _ => return Value::Path(self.rooted(&text.raw, Path::new(&text.value), "", at)),
+        };
+        let cure = "write a path; a relative one starts from the folder of this file".to_owned();
+        self.invalid(Code::BadText, at, format!("{:?} is not a path", text.raw), why, cure)
+    }
+
+    fn log_file(&mut self, text: &Text, at: &At) -> Value {
+        let value = &*text.value;
+        let before_slash = value.split('/').next().unwrap_or_default();
+        if value.contains('/') && !before_slash.contains(':') {
+            return self.path(text, at);
+        }
+        let message = format!("{:?} is not a place for a log", text.raw);
+        let words = ["stdout", "stderr"];
+        let near = if text.is_secret() { None } else { newcomers::nearest(value, words) };
+        if let ("combined" | "logfmt" | "json", true) = (value.split(':').next().unwrap_or_default(), value.contains(':')) {
+            let cure = "write the path alone; every line is one JSON object".to_owned();
+            return self.invalid(Code::NotYet, at, message, "formats are not in this version", cure);
+        }
+        let cure = match near {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None if matches!(value, "off" | "none" | "no") => "write false, without quotes".to_owned(),
+            None => "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\"".to_owned(),
+        };
+        self.invalid(Code::UnknownWord, at, message, "it is neither a known word nor a path", cure)
+    }
+
+    fn listener(&mut self, text: &Text, at: &At) -> Option<ListenAddr> {
+        let error = match ListenAddr::parse(&text.value) {
+            Ok(ListenAddr::Unix(path)) => {
+                return Some(ListenAddr::Unix(self.rooted(&text.raw, &path, "unix:", at)));
+            }
+            Ok(addr) => return Some(addr),
+            Err(error) => error,
+        };
+        let value = &*text.value;
+        let port = value.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+        let cure = match (error, port) {
+            _ if text.is_secret() => LISTENERS.to_owned(),
+            (AddressError::NoPort, Some(port)) => format!("write \":{port}\""),
+            (AddressError::NoPort, None) => "add the port: \"127.0.0.1:8443\", \"[::1]:8443\"".to_owned(),
+            (AddressError::BadHost, Some(port)) if value.starts_with("*:") => format!("write \":{port}\" for every address"),
+            (AddressError::NameNotAddress, Some(port)) if value.starts_with("localhost:") => {
+                format!("write \"127.0.0.1:{port}\" or \"[::1]:{port}\"")
+            }
+            (AddressError::BarePath, _) => format!("write \"unix:{value}\""),
+            _ => LISTENERS.to_owned(),
+        };
+        let message = format!("{:?} is not an address to listen on", text.raw);
+        self.report.push_at(Code::BadAddress, at, message, error.reason(), cure);
+        None
+    }
+
+    fn endpoint(&mut self, text: &Text, at: &At) -> Value {
+        let error = match EndpointAddr::parse(&text.value) {
+            Ok(EndpointAddr::Unix(path)) => {
+                return Value::Endpoint(EndpointAddr::Unix(self.rooted(&text.raw, &path, "unix:", at)));
+            }
+            Ok(addr) => return Value::Endpoint(addr),
+            Err(error) => error,
+        };
+        let code = match error {
+            AddressError::Pool | AddressError::Srv => Code::NotYet,
+            _ => Code::BadAddress,
+        };
+        let message = format!("{:?} is not the address of an endpoint", text.raw);
+        let cure = endpoint_cure(error, if text.is_secret() { None } else { Some(&text.value) });
+        self.invalid(code, at, message, error.reason(), cure)
+    }
+
+    fn network(&mut self, text: &Text, at: &At) -> Value {
+        let error = match Cidr::parse(&text.value) {
+            Ok(network) => return Value::Network(network),
+            Err(error) => error,
+        };
+        let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
+        let (why, cure) = match error {
+            CidrError::BadAddress => ("names and ports have no place here", general),
+            CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
+            CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
+            CidrError::HostBits { .. } if text.is_secret() => ("it has bits beyond its prefix", general),
+            CidrError::HostBits { network } => {
+                let address = text.value.split('/').next().unwrap_or_default();
+                let cure = format!("write \"{network}\" for the network, \"{address}\" for the one address");
+                ("it has bits beyond its prefix", cure)
+            }
+        };
+        self.invalid(Code::BadNetwork, at, format!("{:?} is not a network", text.raw), why, cure)
+    }
+
+    fn version(&mut self, text: &Text, at: &At) -> Value {
+        if let Some(version) = TlsVersion::ALL.into_iter().find(|version| version.name() == text.value) {
+            return Value::Version(version);
+        }
+        let old = matches!(&*text.value.to_ascii_lowercase(), "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3");
+        let why = if old && !text.is_secret() { "it is broken and not offered" } else { "it is not known" };
+        let message = format!("{:?} is not a version of TLS", text.raw);
+        self.invalid(Code::UnknownWord, at, message, why, "write \"1.2\" or \"1.3\"".to_owned())
+    }
+
+    fn suite(&mut self, text: &Text, at: &At) -> Value {
+        if let Some(suite) = Suite::parse(&text.value) {
+            return Value::Suite(suite);
+        }
+        let names = Suite::ALL.map(Suite::name);
+        let meant = Suite::from_openssl(&text.value).map(Suite::name);
+        let meant = meant.or_else(|| newcomers::nearest(&text.value, names));
+        let message = format!("{:?} is not a cipher suite", text.raw);
+        let cure = match meant {
+            Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
+            _ => format!("the suites are {}", names.join(", ")),
+        };
+        self.invalid(Code::UnknownWord, at, message, "no suite has this name", cure)
+    }
+
+    fn group(&mut self, text: &Text, at: &At) -> Value {
+        if let Some(group) = Group::ALL.into_iter().find(|group| group.name() == text.value) {
+            return Value::Group(group);
+        }
+        let names = Group::ALL.map(Group::name);
+        let meant = Group::from_other(&text.value).map(Group::name);
+        let meant = meant.or_else(|| newcomers::nearest(&text.value, names));
+        let message = format!("{:?} is not a key exchange group", text.raw);
+        let cure = match meant {
+            Some(meant) if !text.is_secret() => format!("write \"{meant}\""),
+            _ => format!("the groups are {}", names.join(", ")),
+        };
+        self.invalid(Code::UnknownWord, at, message, "no group has this name", cure)
+    }
+
+    /// The path from the root on; notes how to write it so, for the configuration that is kept.
+    fn rooted(&mut self, raw: &str, path: &Path, scheme: &str, at: &At) -> PathBuf {
+        let dir = &at.source.dir;
+        if path.is_relative() {
+            let written = raw.strip_prefix(scheme).unwrap_or(raw);
+            let written = if scheme.is_empty() { written } else { written.trim_start_matches("//") };
+            let absolute = format!("{scheme}{}", dir.join(written).display());
+            self.absolute.insert((at.source.order, at.span.start), absolute);
+        }
+        dir.join(path)
+    }
+}
+
+const LISTENERS: &str = "write \":8443\", \"127.0.0.1:8443\", \"[::1]:8443\" or \"unix:/run/lockgate.sock\"";
+
+fn readings(digits: &str, unit: &str) -> String {
+    match unit {
+        "s" => format!("write \"{digits}s\" for seconds or \"{digits}ms\" for milliseconds"),
+        _ => format!("write \"{digits}KB\" or \"{digits}MB\""),
+    }
+}
+
+/// What to write instead; `value` only when it may be shown.
+fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
+    let general = format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));
+    let Some(value) = value else { return general };
+    match error {
+        AddressError::Pool | AddressError::Srv => {
+            "write the endpoints as a list: [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]".to_owned()
+        }
+        AddressError::Scheme => {
+            let (scheme, rest) = value.split_once("://").unwrap_or_default();
+            let host = rest.split('/').next().unwrap_or_default();
+            match scheme {
+                "https" | "tls" => format!("write {{ to = \"{}\", tls = {{}} }}", with_port(host, 443)),
+                "unix" => general,
+                _ => format!("write \"{}\"", with_port(host, 80)),
+            }
+        }
+        AddressError::Path => {
+            let host = value.split('/').next().unwrap_or_default();
+            format!("write \"{host}\", without the path")
+        }
+        AddressError::BarePath => format!("for a Unix socket write \"unix:{value}\""),
+        AddressError::NoHost => format!("write \"127.0.0.1{value}\""),
+        AddressError::NoPort if value.parse::<u16>().is_ok() => format!("write \"127.0.0.1:{value}\""),
+        AddressError::NoPort => format!("add the port: \"{value}:3000\""),
+        _ => general,
+    }
+}
+
+fn with_port(host: &str, port: u16) -> String {
+    if host.contains(':') { host.to_owned() } else { format!("{host}:{port}") }
+}

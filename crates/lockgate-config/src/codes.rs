@@ -1,0 +1,102 @@
+//! The stable codes of errors and warnings: one table, from which the reference is made too.
+
+/// Whether a diagnostic stops the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing runs until it is corrected.
+    Error,
+    /// It runs, but not as it reads.
+    Warning,
+}
+
+macro_rules! codes {
+    ($($name:ident $id:literal $meaning:literal;)*) => {
+        /// What kind of mistake it is. A code keeps its meaning for ever.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code { $(#[doc = $meaning] $name,)* }
+
+        impl Code {
+            /// Every code, in the order of the reference.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
+
+            /// `E0012`, `W0003`: errors begin with E, warnings with W.
+            pub fn id(self) -> &'static str {
+                match self { $(Code::$name => $id,)* }
+            }
+
+            /// One sentence for the reference.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Code::$name => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Syntax "E0001" "The file is not TOML at this place.";
+    Duplicate "E0002" "A key is written twice; both places are named.";
+    FileUnreadable "E0003" "A configuration file cannot be read, or is not UTF-8.";
+    IncludedTwice "E0004" "A file is included twice, or includes itself.";
+    UnknownKey "E0010" "No key has this name.";
+    NotYet "E0011" "The key or value is known, but not in this version.";
+    WrongType "E0012" "The value has another type than the key: a number for a string, for example.";
+    Unit "E0013" "A duration or a size has no unit, or one that is not known.";
+    OutOfRange "E0014" "A number, a duration or a size is too small or too large.";
+    UnknownWord "E0015" "The value is not one of the words that the key knows.";
+    BadAddress "E0016" "The address of a listener, an endpoint or the metrics cannot be read.";
+    BadNetwork "E0017" "A network (`10.0.0.0/8`) or client address cannot be read.";
+    BadText "E0018" "A text or path is empty, too long or holds characters that it must not hold.";
+    Excluded "E0019" "Two keys that exclude each other stand in one table.";
+    MissingKey "E0020" "The table lacks a key that it needs.";
+    SameAddress "E0022" "Two tables listen on the same address; both places are named.";
+    NoListener "E0023" "There is no `[tcp]` table, so nothing would be served.";
+    NoCertificate "E0024" "A TLS listener has no certificate.";
+    NobodyTrusted "E0025" "`accept_proxy = \"optional\"` without anybody in `trusted`.";
+    NoVariable "E0026" "The environment variable in `${env:NAME}` is not set, or not UTF-8.";
+    NoFile "E0027" "The file in `${file:PATH}` cannot be read, or is not UTF-8.";
+    BadReference "E0028" "A `${env:` or `${file:` has no name or no closing brace.";
+    NoSuite "E0029" "No cipher suite is left for one of the TLS versions.";
+    NoName "E0030" "TLS to an upstream, but no name to verify.";
+    NothingToRotate "E0031" "`rotate` without a file to rotate.";
+    IncludesNothing "W0001" "A pattern in `include` matches no file.";
+    NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
+    NoEffect "W0003" "The key is valid but nothing uses it.";
+    LeftAsItIs "W0004" "A `${…}` that is neither `env:` nor `file:` is kept as text.";
+    CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
+    KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
+    KeyMismatch "E0103" "The private key belongs to another certificate.";
+    AuthorityUnreadable "E0104" "A file of authorities is missing, empty or not PEM.";
+    TicketKeysUnreadable "E0105" "The file of ticket keys cannot be read or has the wrong form.";
+    OcspUnreadable "E0106" "An OCSP response cannot be read.";
+    AddressInUse "E0107" "Another process listens on this address.";
+    AddressForbidden "E0108" "No permission to bind this address.";
+    AddressUnavailable "E0109" "The address cannot be bound for another reason.";
+    UnknownUser "E0110" "There is no such user, or no permission to become it.";
+    StateUnwritable "E0111" "The state directory cannot be written.";
+    LogUnwritable "E0112" "The log file cannot be opened.";
+    TlsUnusable "E0113" "The certificates and the policy do not make a working TLS listener.";
+    CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
+    CertificateExpiresSoon "W0102" "A certificate expires soon.";
+    StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
+    CertificateDoubtful "W0104" "A certificate or key works, but something about it will surprise somebody.";
+}
+
+impl Code {
+    /// Whether it stops the start.
+    pub fn severity(self) -> Severity {
+        if self.id().starts_with('W') { Severity::Warning } else { Severity::Error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_is_given_twice() {
+        let mut ids: Vec<_> = Code::ALL.iter().map(|code| code.id()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), Code::ALL.len());
+    }
+}

@@ -1,0 +1,408 @@
+//! One TOML text as a tree that knows where each part stands, with `${env:…}` and `${file:…}` filled in.
+//!
+//! Does not know any key: see `check`. Keeps what was written beside what it means, so that no message
+//! ever shows a value that came from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::codes::Code;
+use crate::environment::Environment;
+use crate::place::{At, Source};
+use crate::report::Report;
+
+/// A value and its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) node: Node,
+    pub(crate) at: At,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    Text(Text),
+    /// Digits as `i64`; `None` when they do not fit.
+    Integer(Option<i64>),
+    Float,
+    Bool(bool),
+    Datetime,
+    List(Vec<Item>),
+    Table(Branch),
+    /// A value that could not be read and has been reported.
+    Broken,
+}
+
+/// A string value.
+#[derive(Debug, Clone)]
+pub(crate) struct Text {
+    /// As written, `${…}` included: the only form that may be shown.
+    pub(crate) raw: String,
+    /// With `${…}` replaced.
+    pub(crate) value: String,
+}
+
+/// A table, inline or with a header.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Branch {
+    pub(crate) entries: BTreeMap<String, Entry>,
+    pub(crate) inline: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) key_at: At,
+    pub(crate) item: Item,
+}
+
+/// Syntax errors beyond this many follow from the first ones.
+const MAX_SYNTAX: usize = 10;
+
+/// Looking for the first of two equal keys reads the text again, so it is done for this many only.
+const MAX_PAIRS: usize = 16;
+
+impl Text {
+    /// Whether part of the value came from outside and must not be shown.
+    pub(crate) fn is_secret(&self) -> bool {
+        self.raw != self.value
+    }
+}
+
+impl Node {
+    /// The kind of TOML value, for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Node::Text(_) => "a string",
+            Node::Integer(_) => "a number",
+            Node::Float => "a number with a fraction",
+            Node::Bool(true) => "true",
+            Node::Bool(false) => "false",
+            Node::Datetime => "a date",
+            Node::List(_) => "a list",
+            Node::Table(_) => "a table",
+            Node::Broken => "nothing",
+        }
+    }
+}
+
+/// Whether the text was TOML from end to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Whole,
+    /// Parts may be missing, so that nothing may be said about what is not there.
+    Damaged,
+}
+
+/// Reads the whole text, reporting every syntax error and every duplicate key.
+pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report) -> (Branch, Syntax) {
+    let text = source.text.as_str();
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut broken = BrokenLines::of(text);
+    let (mut pairs, mut syntax_errors) = (0, 0);
+    let mut reopened = 0..0;
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        let at = At::new(source, span.clone());
+        if error.message() == "duplicate key" {
+            if reopened.contains(&span.start) {
+                continue;
+            }
+            reopened = reopened_table(text, span.start);
+            let first = if pairs < MAX_PAIRS { first_of(text, span) } else { None };
+            pairs += 1;
+            duplicate(report, &at, first.map(|first| At::new(source, first)).as_ref());
+            continue;
+        }
+        if broken.insert(text, at.span.start) && syntax_errors < MAX_SYNTAX {
+            syntax_errors += 1;
+            syntax(report, &at, error.message());
+        }
+    }
+    let mut reader = Reader { source, env, report, broken: &broken };
+    let branch = reader.branch(table.get_ref(), Written::Header);
+    (branch, if broken.lines.is_empty() { Syntax::Whole } else { Syntax::Damaged })
+}
+
+/// The lines that hold a syntax error: what the parser made of them to go on says nothing about the user.
+struct BrokenLines {
+    starts: Vec<usize>,
+    lines: BTreeSet<usize>,
+}
+
+impl BrokenLines {
+    fn of(text: &str) -> BrokenLines {
+        let newlines = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        BrokenLines { starts: newlines.map(|(at, _)| at + 1).collect(), lines: BTreeSet::new() }
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset)
+    }
+
+    /// Below a header that could not be read stand keys of nobody knows which table: they are broken too.
+    fn insert(&mut self, text: &str, offset: usize) -> bool {
+        let line = self.line(offset);
+        let new = self.lines.insert(line);
+        if new && self.is_header(text, line) {
+            let below = (line + 1..=self.starts.len()).take_while(|line| !self.is_header(text, *line));
+            let below: Vec<_> = below.collect();
+            self.lines.extend(below);
+        }
+        new
+    }
+
+    fn is_header(&self, text: &str, line: usize) -> bool {
+        let start = line.checked_sub(1).and_then(|before| self.starts.get(before)).copied().unwrap_or(0);
+        text.get(start..).is_some_and(|text| text.starts_with('['))
+    }
+
+    fn contains(&self, offset: usize) -> bool {
+        !self.lines.is_empty() && self.lines.contains(&self.line(offset))
+    }
+}
+
+/// The lines up to the next header when the key at `offset` stands in a header: in a table that is written
+/// twice every key is, which need not be said.
+fn reopened_table(text: &str, offset: usize) -> Range<usize> {
+    let line = text.get(..offset).and_then(|before| before.rfind('\n')).map_or(0, |newline| newline + 1);
+    if !text.get(line..).is_some_and(|line| line.trim_start().starts_with('[')) {
+        return 0..0;
+    }
+    let next = text.get(offset..).and_then(|after| after.find("\n["));
+    offset + 1..next.map_or(text.len(), |next| offset + next)
+}
+
+/// Reports a key that was written twice.
+pub(crate) fn duplicate(report: &mut Report, at: &At, first: Option<&At>) {
+    let message = format!("{} is written twice", quoted(at.text()));
+    let why = "a key has one value";
+    let cure = "keep one of them, or merge the two";
+    match first {
+        Some(first) => {
+            report.push_pair(Code::Duplicate, at, (message, why, cure), (first, "it was first written here"));
+        }
+        None => report.push_at(Code::Duplicate, at, message, why, cure),
+    }
+}
+
+fn quoted(key: &str) -> String {
+    if key.starts_with(['"', '\'']) { key.to_owned() } else { format!("`{key}`") }
+}
+
+fn syntax(report: &mut Report, at: &At, message: &str) {
+    let cure = match message {
+        m if m.starts_with("string values must be quoted") => {
+            "put text in double quotes: proxy = \"127.0.0.1:3000\""
+        }
+        m if m.starts_with("cannot extend value of type inline table") => {
+            "write the key inside the braces, or the whole table with a [header]"
+        }
+        _ => "",
+    };
+    report.push_at(Code::Syntax, at, "this is not TOML", message.replace('`', "\""), cure);
+}
+
+/// Where the key that is repeated at `second` was first written.
+///
+/// The parser says only where the second one is. With that one renamed the text is read again: its new
+/// neighbours include the first.
+fn first_of(text: &str, second: Range<usize>) -> Option<Range<usize>> {
+    const RENAMED: &str = "lockgate-renamed-key";
+    let key = text.get(second.clone())?;
+    let bare = key.trim_matches(['"', '\'']);
+    let renamed = format!("{}{RENAMED}{}", text.get(..second.start)?, text.get(second.end..)?);
+    let (table, _) = DeTable::parse_recoverable(&renamed);
+    neighbour(table.get_ref(), RENAMED, bare)
+}
+
+fn neighbour(table: &DeTable<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
+    if table.contains_key(renamed) {
+        return table.iter().find(|(key, _)| key.get_ref() == wanted).map(|(key, _)| key.span());
+    }
+    table.iter().find_map(|(_, value)| inside(value.get_ref(), renamed, wanted))
+}
+
+fn inside(value: &DeValue<'_>, renamed: &str, wanted: &str) -> Option<Range<usize>> {
+    match value {
+        DeValue::Table(table) => neighbour(table, renamed, wanted),
+        DeValue::Array(array) => array.iter().find_map(|item| inside(item.get_ref(), renamed, wanted)),
+        _ => None,
+    }
+}
+
+/// How a table was opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    Header,
+    Inline,
+}
+
+struct Reader<'a> {
+    source: &'a Arc<Source>,
+    env: &'a Environment,
+    report: &'a mut Report,
+    broken: &'a BrokenLines,
+}
+
+impl Reader<'_> {
+    fn branch(&mut self, table: &DeTable<'_>, written: Written) -> Branch {
+        let whole = table.iter().filter(|(key, _)| !self.broken.contains(key.span().start));
+        let whole: Vec<_> = whole.collect();
+        let entries = whole.into_iter().map(|(key, value)| {
+            let entry = Entry { key_at: At::new(self.source, key.span()), item: self.item(value) };
+            (key.get_ref().to_string(), entry)
+        });
+        Branch { entries: entries.collect(), inline: written == Written::Inline }
+    }
+
+    fn item(&mut self, value: &Spanned<DeValue<'_>>) -> Item {
+        let at = At::new(self.source, value.span());
+        let node = match value.get_ref() {
+            _ if self.broken.contains(at.span.start) => Node::Broken,
+            DeValue::String(text) => self.text(text, &at),
+            DeValue::Integer(digits) => {
+                Node::Integer(i64::from_str_radix(digits.as_str(), digits.radix()).ok())
+            }
+            DeValue::Float(_) => Node::Float,
+            DeValue::Boolean(value) => Node::Bool(*value),
+            DeValue::Datetime(_) => Node::Datetime,
+            DeValue::Array(array) => Node::List(array.iter().map(|item| self.item(item)).collect()),
+            DeValue::Table(table) => {
+                let inline = at.text().starts_with('{');
+                Node::Table(self.branch(table, if inline { Written::Inline } else { Written::Header }))
+            }
+        };
+        Item { node, at }
+    }
+
+    fn text(&mut self, raw: &str, at: &At) -> Node {
+        match self.substitute(raw, at) {
+            Some(value) => Node::Text(Text { raw: raw.to_owned(), value }),
+            None => Node::Broken,
+        }
+    }
+
+    /// Replaces `${env:NAME}` and `${file:PATH}`, once: what they bring in is not read again.
+    fn substitute(&mut self, raw: &str, at: &At) -> Option<String> {
+        let mut value = String::with_capacity(raw.len());
+        let mut rest = raw;
+        let mut complete = true;
+        while let Some((before, after)) = rest.split_once("${") {
+            value.push_str(before);
+            let Some((reference, tail)) = reference(after) else {
+                if !self.left_as_it_is(after, at) {
+                    return None;
+                }
+                value.push_str("${");
+                rest = after;
+                continue;
+            };
+            match self.resolve(reference, at) {
+                Some(found) => value.push_str(&found),
+                None => complete = false,
+            }
+            rest = tail;
+        }
+        value.push_str(rest);
+        complete.then_some(value)
+    }
+
+    /// A `${` that is not ours: a mistake when it begins like ours, else text with a warning.
+    fn left_as_it_is(&mut self, after: &str, at: &At) -> bool {
+        if after.starts_with("env:") || after.starts_with("file:") {
+            self.report.push_at(
+                Code::BadReference,
+                at,
+                "a reference without an end",
+                "the name or the closing brace is missing",
+                "write ${env:NAME} or ${file:/path}",
+            );
+            return false;
+        }
+        let name = after.split_once('}').map_or("", |(name, _)| name);
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let cure = match name {
+            name if !name.is_empty() && name.chars().all(plain) => format!("write ${{env:{name}}}"),
+            _ => "only ${env:NAME} and ${file:PATH} are replaced".to_owned(),
+        };
+        self.report.push_at(
+            Code::LeftAsItIs,
+            at,
+            "`${…}` is kept as text",
+            "it is neither ${env:NAME} nor ${file:PATH}",
+            cure,
+        );
+        true
+    }
+
+    fn resolve(&mut self, reference: Reference<'_>, at: &At) -> Option<String> {
+        match reference {
+            Reference::Env(name) => match self.env.var(name) {
+                Ok(value) => Some(value),
+                Err(why) => {
+                    let message = format!("the environment variable {name} cannot be used");
+                    self.report.push_at(
+                        Code::NoVariable,
+                        at,
+                        message,
+                        why,
+                        "set it where Lockgate is started: Environment= in a systemd unit, or export in a shell",
+                    );
+                    None
+                }
+            },
+            Reference::File(path) => match self.env.read(&self.source.dir.join(path)) {
+                Ok(text) => {
+                    let text = text.strip_suffix('\n').unwrap_or(&text);
+                    Some(text.strip_suffix('\r').unwrap_or(text).to_owned())
+                }
+                Err(error) => {
+                    let message = format!("the file {path} cannot be read");
+                    let cure = "a relative path starts from the folder of this file";
+                    let cure = if Path::new(path).is_relative() { cure } else { "" };
+                    self.report.push_at(Code::NoFile, at, message, error.to_string(), cure);
+                    None
+                }
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Reference<'a> {
+    Env(&'a str),
+    File(&'a str),
+}
+
+/// The reference after `${` and what follows it.
+fn reference(after: &str) -> Option<(Reference<'_>, &str)> {
+    let (inner, tail) = after.split_once('}')?;
+    let (kind, name) = inner.split_once(':')?;
+    match (kind, name) {
+        (_, "") => None,
+        ("env", name) if !name.contains(['=', '\0']) => Some((Reference::Env(name), tail)),
+        ("file", path) => Some((Reference::File(path), tail)),
+        _ => None,
+    }
+}
+
+/// Makes the path of a `${file:PATH}` absolute in what was written.
+pub(crate) fn absolute_references(raw: &str, dir: &Path) -> String {
+    let mut text = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((before, after)) = rest.split_once("${") {
+        text.push_str(before);
+        text.push_str("${");
+        rest = after;
+        if let Some((Reference::File(path), tail)) = reference(after) {
+            text.push_str(&format!("file:{}}}", dir.join(path).display()));
+            rest = tail;
+        }
+    }
+    text.push_str(rest);
+    text
+}

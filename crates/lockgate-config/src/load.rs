@@ -1,0 +1,89 @@
+//! The way from a file or a text to a configuration.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::check::{Absolute, Checker};
+use crate::codes::Code;
+use crate::environment::Environment;
+use crate::model::Config;
+use crate::place::At;
+use crate::report::Report;
+use crate::{include, keys, merged, resolve};
+
+/// A valid configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What will run.
+    pub config: Config,
+    /// What should be looked at.
+    pub warnings: Report,
+    merged: String,
+    places: BTreeMap<&'static str, At>,
+}
+
+impl Loaded {
+    /// What was written as one file: includes merged, relative paths made absolute. `${…}` is kept as it was
+    /// written, so that no secret gets in.
+    pub fn merged_toml(&self) -> String {
+        self.merged.clone()
+    }
+
+    /// Where a key of the top level was written, for mistakes that are found later: `user`, `state`,
+    /// `metrics`, `access_log`.
+    pub fn at(&self, key: &str) -> Option<&At> {
+        self.places.get(key)
+    }
+}
+
+/// Reads a configuration file and all that it includes.
+///
+/// # Errors
+/// Every mistake in it, with the warnings.
+pub fn load(path: &Path) -> Result<Loaded, Report> {
+    load_in(path, &Environment::process())
+}
+
+/// The same, with files and variables from `env`.
+///
+/// # Errors
+/// As `load`.
+pub fn load_in(path: &Path, env: &Environment) -> Result<Loaded, Report> {
+    match env.read(&env.absolute(path)) {
+        Ok(text) => parse_str_in(&text, path, env),
+        Err(error) => {
+            let mut report = Report::new();
+            let message = format!("{} cannot be read", path.display());
+            let cure = "name another file with -c, or try `lockgate demo`, which needs none";
+            report.push(Code::FileUnreadable, message, error.to_string(), cure);
+            Err(report)
+        }
+    }
+}
+
+/// Reads a configuration from a text. `name` stands in messages, and relative paths start from its folder.
+///
+/// # Errors
+/// As `load`.
+pub fn parse_str(text: &str, name: &Path) -> Result<Loaded, Report> {
+    parse_str_in(text, name, &Environment::process())
+}
+
+/// The same, with files and variables from `env`: with `Environment::none()` it reads nothing else.
+///
+/// # Errors
+/// As `load`.
+pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded, Report> {
+    let mut report = Report::new();
+    let written = include::read(text, name, env, &mut report);
+    let mut checker =
+        Checker { report: &mut report, syntax: written.syntax, absolute: Absolute::default() };
+    let root = checker.table(keys::ROOT, &written.root, "", None);
+    let absolute = checker.absolute;
+    let config = resolve::resolve(&root, &written, env, &mut report);
+    if report.has_errors() {
+        return Err(report);
+    }
+    let merged = merged::toml(&written.root, &absolute);
+    Ok(Loaded { config, warnings: report, merged, places: root.key_places })
+}

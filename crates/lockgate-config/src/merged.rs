@@ -1,0 +1,97 @@
+//! Writes what was written as one TOML file: includes merged, relative paths absolute, `${…}` untouched.
+//!
+//! It is kept as the last good configuration, so no value from outside may be in it.
+
+use crate::check::Absolute;
+use crate::document::{Branch, Entry, Item, Node, absolute_references};
+
+/// One file that means the same, wherever it lies.
+pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
+    let writer = Writer { absolute };
+    let mut text = String::new();
+    let (sections, keys): (Vec<_>, Vec<_>) = root.entries.iter().partition(|(_, entry)| has_header(entry));
+    for (name, entry) in keys {
+        writer.line(&mut text, name, entry);
+    }
+    for (name, entry) in sections {
+        writer.section(&mut text, &[name.clone()], entry);
+    }
+    text
+}
+
+struct Writer<'a> {
+    absolute: &'a Absolute,
+}
+
+fn has_header(entry: &Entry) -> bool {
+    matches!(&entry.item.node, Node::Table(branch) if !branch.inline)
+}
+
+impl Writer<'_> {
+    fn section(&self, text: &mut String, path: &[String], entry: &Entry) {
+        let Node::Table(branch) = &entry.item.node else { return };
+        let (sections, keys): (Vec<_>, Vec<_>) =
+            branch.entries.iter().partition(|(_, entry)| path.len() < 2 && has_header(entry));
+        if !keys.is_empty() || sections.is_empty() {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&format!("[{}]\n", path.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")));
+        }
+        for (name, entry) in keys {
+            self.line(text, name, entry);
+        }
+        for (name, entry) in sections {
+            let name = self.absolute.get(&place(&entry.key_at)).unwrap_or(name);
+            self.section(text, &[path, std::slice::from_ref(name)].concat(), entry);
+        }
+    }
+
+    fn line(&self, text: &mut String, name: &str, entry: &Entry) {
+        text.push_str(&format!("{} = {}\n", key(name), self.value(&entry.item)));
+    }
+
+    fn value(&self, item: &Item) -> String {
+        match &item.node {
+            Node::Text(found) => {
+                let raw = self.absolute.get(&place(&item.at)).unwrap_or(&found.raw);
+                string(&absolute_references(raw, &item.at.source.dir))
+            }
+            Node::Bool(value) => value.to_string(),
+            Node::List(items) => {
+                let items: Vec<_> = items.iter().map(|item| self.value(item)).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Node::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
+            Node::Table(branch) => {
+                let entry = |(name, entry): (&String, &Entry)| format!("{} = {}", key(name), self.value(&entry.item));
+                format!("{{ {} }}", branch.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
+            Node::Integer(_) | Node::Float | Node::Datetime | Node::Broken => item.at.text().to_owned(),
+        }
+    }
+}
+
+fn place(at: &crate::place::At) -> (usize, usize) {
+    (at.source.order, at.span.start)
+}
+
+fn key(name: &str) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { string(name) }
+}
+
+/// A TOML basic string (TOML 1.0, "String").
+fn string(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

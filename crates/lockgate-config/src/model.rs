@@ -1,0 +1,326 @@
+//! What will run: the configuration with every default filled in, valid by construction.
+//!
+//! Does not know what was written or where its defaults come from (`keys`), and nobody downstream of it
+//! checks again. Files named here (certificates, keys, authorities) have not been opened.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::place::At;
+
+pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
+pub use crate::policy::{Group, Suite, TlsVersion};
+
+/// A whole configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// How many worker threads.
+    pub workers: Workers,
+    /// The user to become after binding and reading keys.
+    pub user: Option<String>,
+    /// The directory for the last good configuration.
+    pub state: Option<PathBuf>,
+    /// Whose PROXY headers are believed.
+    pub trusted: Vec<Cidr>,
+    /// Where metrics and health are served.
+    pub metrics: Option<ListenAddr>,
+    /// The connection log.
+    pub access_log: Option<AccessLog>,
+    /// The operator log, on stderr.
+    pub log: Log,
+    /// How to stop.
+    pub drain: Drain,
+    /// Limits of the process.
+    pub limits: Limits,
+    /// Deadlines for listeners that set none of their own.
+    pub timeouts: Timeouts,
+    /// Options of sockets.
+    pub socket: Socket,
+    /// The `[tcp]` tables, by the text of their keys; at least one.
+    pub tcp: Vec<Tcp>,
+}
+
+/// How many worker threads serve connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// As many as the CPU quota gives.
+    Auto,
+    /// That many, at most 1,024.
+    Count(NonZeroUsize),
+}
+
+/// The connection log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessLog {
+    /// Where its lines go.
+    pub to: LogTarget,
+    /// Whether client addresses are shortened before they are written.
+    pub mask_ip: bool,
+    /// When a file is rotated; only for `LogTarget::File`.
+    pub rotate: Option<Rotate>,
+}
+
+/// Where log lines go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+/// Rotation of a log file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotate {
+    /// The size in bytes past which a new file is begun.
+    pub size: u64,
+    /// How many old files are kept.
+    pub keep: u32,
+}
+
+/// The operator log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Log {
+    /// The least severe level that is written.
+    pub level: Level,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+/// Levels of the operator log, most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What stops something from working.
+    Error,
+    /// What should be looked at.
+    Warn,
+    /// What happened.
+    Info,
+    /// What helps to find a mistake.
+    Debug,
+}
+
+/// Forms of the operator log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// How the process stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// How long listeners stay open after the signal.
+    pub delay: Duration,
+    /// After how long what still runs is cut.
+    pub deadline: Duration,
+}
+
+/// Limits that hold for the process, not per worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once; `None` follows from the descriptor limit.
+    pub connections: Option<usize>,
+    /// Connections at once from one client address; `None` is no limit.
+    pub per_client: Option<usize>,
+    /// TLS handshakes at once.
+    pub handshakes: usize,
+}
+
+/// Deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From accepting a connection to the end of its TLS handshake, PROXY header included.
+    pub handshake: Duration,
+    /// For one attempt to connect to an endpoint.
+    pub connect: Duration,
+    /// How long a relayed connection may carry no byte either way.
+    pub tunnel_idle: Duration,
+}
+
+/// Options of sockets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Socket {
+    /// The length of the queue of connections not yet accepted.
+    pub backlog: u32,
+    /// TCP Fast Open on listeners.
+    pub fast_open: bool,
+    /// Idle time before the kernel probes a silent peer; `None` switches the probes off.
+    pub keepalive: Option<Duration>,
+}
+
+/// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tcp {
+    /// The key as written.
+    pub name: String,
+    /// Where it was written.
+    pub at: At,
+    /// The address that it listens on.
+    pub listen: ListenAddr,
+    /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
+    pub tls: Option<Tls>,
+    /// Where the bytes go.
+    pub upstream: Upstream,
+    /// The PROXY header that is sent to the endpoint.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// Whether a PROXY header is expected from the client.
+    pub accept_proxy: AcceptProxy,
+    /// Deadlines, with the global ones merged in.
+    pub timeouts: Timeouts,
+    /// After how long a connection ends whatever it does; `None` is never.
+    pub max_lifetime: Option<Duration>,
+}
+
+/// Versions of the PROXY protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxyVersion {
+    /// The line of text.
+    V1,
+    /// The binary header, with TLVs.
+    V2,
+}
+
+/// Whether a PROXY header is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptProxy {
+    /// Never looked for.
+    Never,
+    /// Looked for when the peer is in `trusted`, which is not empty then.
+    Optional,
+    /// A connection without one is closed.
+    Require,
+}
+
+/// TLS towards clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// Chosen by SNI; globs are expanded; the table's own certificate comes first.
+    pub certs: Vec<CertFiles>,
+    /// For a client that names no host or one that no certificate covers; `None` refuses it.
+    ///
+    /// A table that names exactly one certificate of its own has that one here. At least one of
+    /// `certs` and `default` is given, unless every pattern in `certs` matches no file (a warning).
+    pub default: Option<CertFiles>,
+    /// The versions offered; never empty.
+    pub versions: Vec<TlsVersion>,
+    /// The cipher suites offered, best first; at least one for each version.
+    pub suites: Vec<Suite>,
+    /// The key exchange groups offered, best first; never empty.
+    pub groups: Vec<Group>,
+    /// The application protocols offered, best first; empty: no ALPN.
+    pub alpn: Vec<String>,
+    /// Session tickets.
+    pub tickets: Tickets,
+    /// Certificates asked of clients.
+    pub client_auth: Option<ClientAuth>,
+}
+
+/// The files of one certificate, not opened yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CertFiles {
+    /// The chain in PEM.
+    pub cert: PathBuf,
+    /// The private key; `None`: in the same file, or beside it.
+    pub key: Option<PathBuf>,
+    /// An OCSP response in DER, stapled as it is.
+    pub ocsp: Option<PathBuf>,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// Session tickets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tickets {
+    /// No resumption by tickets.
+    Off,
+    /// Keys made at start and replaced regularly.
+    Rotating {
+        /// How long a key makes new tickets.
+        rotate: Duration,
+        /// How many keys are accepted, the current one included.
+        keep: u8,
+    },
+    /// Keys read from a file, so that several processes share them.
+    Keys(PathBuf),
+}
+
+/// Certificates asked of clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientAuth {
+    /// Whether a client may come without one.
+    pub mode: ClientAuthMode,
+    /// The authorities that sign them, in PEM.
+    pub ca: PathBuf,
+    /// Where the authorities were written.
+    pub at: At,
+}
+
+/// Whether a client may come without a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientAuthMode {
+    /// A client without a valid one is refused.
+    Require,
+    /// A client may send none; one that it sends must be valid.
+    Request,
+}
+
+/// Where bytes go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// The addresses; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// TLS to them.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// One address of an upstream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// The address.
+    pub addr: EndpointAddr,
+    /// Connections to it at once, for the process; `None` is no limit.
+    pub max: Option<usize>,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// TLS to an upstream, always verified.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamTls {
+    /// The name that is sent and verified; `None`: the endpoint's own host or address.
+    ///
+    /// Given whenever an endpoint is a Unix socket.
+    pub name: Option<String>,
+    /// Who signs its certificate.
+    pub ca: CaSource,
+    /// The application protocols offered, best first; empty: no ALPN.
+    pub alpn: Vec<String>,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// Where trusted authorities come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CaSource {
+    /// The system's store.
+    System,
+    /// A PEM file.
+    File(PathBuf),
+}
+
+impl fmt::Display for LogTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogTarget::Stdout => f.write_str("stdout"),
+            LogTarget::Stderr => f.write_str("stderr"),
+            LogTarget::File(path) => path.display().fmt(f),
+        }
+    }
+}

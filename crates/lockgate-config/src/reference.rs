@@ -1,0 +1,143 @@
+//! `docs/config.md`, written from the table of keys and the table of codes.
+
+use std::collections::BTreeMap;
+
+use crate::check::expected;
+use crate::codes::Code;
+use crate::keys::{self, Kind, Unset, Way};
+use crate::units;
+
+/// The text of `docs/config.md`.
+pub fn reference() -> String {
+    let mut text = INTRODUCTION.to_owned();
+    let mut told: BTreeMap<(&str, &str), String> = BTreeMap::new();
+    for way in keys::ways() {
+        let name = keys::full_name(&way);
+        text.push_str(&heading(&way));
+        let Some(key) = way.last() else { continue };
+        match told.get(&(key.name, key.doc)) {
+            Some(first) => text.push_str(&format!("`{name}`: as [`{first}`](#{}).\n\n", anchor(first))),
+            None => {
+                text.push_str(&section(&way, &name));
+                told.insert((key.name, key.doc), name);
+            }
+        }
+    }
+    text.push_str(&codes());
+    text
+}
+
+/// A chapter begins with each key of the top level that holds others.
+fn heading(way: &Way) -> String {
+    match way.as_slice() {
+        [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
+            "## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned()
+        }
+        [first] if first.name == "tls" => "## `[tls]`\n\n".to_owned(),
+        [first] if matches!(first.kind, Kind::ByAddress(_)) => format!("## `[{}.\"ADDR\"]`\n\n", first.name),
+        _ => String::new(),
+    }
+}
+
+fn section(way: &Way, name: &str) -> String {
+    let Some(key) = way.last() else { return String::new() };
+    let mut text = format!("### `{name}`\n\n{}\n\n", key.doc);
+    text.push_str(&format!("- Value: {}\n", value(&key.kind)));
+    text.push_str(&match key.default {
+        Unset::Is(value) => format!("- Default: `{value}`\n"),
+        Unset::Absent(meaning) => format!("- Without it: {meaning}\n"),
+        Unset::Required => "- Required\n".to_owned(),
+        Unset::Within => "- Default: that of each of its keys\n".to_owned(),
+    });
+    if let Some(unit) = unit(&key.kind) {
+        text.push_str(&format!("- Unit: {unit}\n"));
+    }
+    text.push_str(&format!("\n```toml\n{}\n```\n\n", keys::example(way)));
+    text
+}
+
+fn value(kind: &Kind) -> String {
+    let name = |name: &str| format!("`{name}`");
+    match kind {
+        Kind::Word(words) => {
+            words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+        }
+        Kind::False => name("false"),
+        Kind::Bool => "`true`, `false`".to_owned(),
+        Kind::Suite => names("", crate::model::Suite::ALL.map(crate::model::Suite::name)),
+        Kind::Group => names("", crate::model::Group::ALL.map(crate::model::Group::name)),
+        Kind::List { of, .. } => format!("a list; each: {}", value(of)),
+        Kind::Table(keys) => names("a table of ", keys.iter().map(|key| key.name)),
+        Kind::ByAddress(keys) => names("tables of ", keys.iter().map(|key| key.name)),
+        Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join("; or "),
+        Kind::Duration { min } if *min > 0 => format!("{}, at least {}", expected(kind), units::shortest(*min)),
+        Kind::Size { min } => format!("{}, at least {}KB", expected(kind), min / 1_000),
+        kind => expected(kind),
+    }
+}
+
+fn names<'a>(before: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    format!("{before}{}", names.join(", "))
+}
+
+fn unit(kind: &Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Duration { .. } => Some("`ms`, `s`, `m`, `h`, `d`"),
+        Kind::Size { .. } => Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)"),
+        Kind::Either(kinds) => kinds.iter().find_map(unit),
+        _ => None,
+    }
+}
+
+/// As GitHub makes them: lower case, punctuation left out.
+fn anchor(name: &str) -> String {
+    let kept = name.chars().filter(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+fn codes() -> String {
+    let mut text = "## Errors and warnings\n\nA code keeps its meaning for ever. E is an error: nothing starts \
+                    until it is corrected. W is a warning.\n\n| code | meaning |\n|---|---|\n"
+        .to_owned();
+    for code in Code::ALL {
+        text.push_str(&format!("| {} | {} |\n", code.id(), code.meaning()));
+    }
+    text
+}
+
+const INTRODUCTION: &str = r#"# Configuration
+
+<!-- Written from crates/lockgate-config/src/keys.rs and codes.rs; a test keeps it the same. To write it anew:
+LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate-config --test documents -->
+
+Lockgate reads one TOML file. A complete one:
+
+```toml
+[tcp.":8443"]
+tls = { cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }
+proxy = "unix:/run/app.sock"
+proxy_protocol = "v2"
+```
+
+`lockgate check` reads it and starts nothing; `lockgate check --json` tells programs what is wrong. An editor that
+knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json).
+
+## Rules
+
+1. Every key has a safe default; the order of keys and tables never matters.
+2. Keys are identities: a key or address that is written twice is an error that names both places.
+3. Units are strings: `"10s"`, `"100MB"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`. Sizes count by 1,000
+   with `KB`, `MB`, `GB`, `TB` and by 1,024 with `KiB`, `MiB`, `GiB`, `TiB`. A bare number where a unit belongs is an
+   error.
+4. Where a key has a short form, it is a string; the long form is a table. `false` removes.
+5. Relative paths start from the folder of the file that names them. In `include` and `certs` the signs `*` and `?`
+   match within one name, never a `/` and never a leading dot.
+6. In any string value `${env:NAME}` is replaced by an environment variable and `${file:PATH}` by the content of a
+   file, without its last line break. What is not there is an error. `$` has no other meaning, and what was brought in
+   is never printed and not kept in `state`.
+7. `include` merges more files: a `[section]` may be spread over several, the table of one listener may not.
+8. An unknown key is an error, with what was probably meant.
+9. All mistakes are told at once, each with code, file, line, column, cause and cure.
+
+"#;

@@ -1,0 +1,75 @@
+//! Every key is read, and every default is valid.
+
+use std::path::Path;
+
+use super::*;
+use crate::load::parse_str_in;
+
+fn env() -> Environment {
+    let env = Environment::none().with_file("/sites/shop.toml", "workers = 3\n");
+    env.with_file("/etc/tls/a.pem", "").with_file("/etc/tls/b.pem", "")
+}
+
+fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
+    let loaded = parse_str_in(text, Path::new("/lockgate.toml"), &env());
+    loaded.map(|loaded| loaded.config).map_err(|report| report.iter().map(|one| one.code().id()).collect())
+}
+
+/// The example of a key in a file that is complete and on which it has an effect.
+fn complete(way: &[&'static Key]) -> String {
+    let example = keys::example(way);
+    if example.contains("[tcp.") {
+        return example;
+    }
+    let tls = if example.contains("certs = ") { "tls = {}\n" } else { "" };
+    format!("{example}\n[tcp.\":8443\"]\n{tls}proxy = \"127.0.0.1:3000\"\n")
+}
+
+fn without(value: &mut toml::Value, way: &[&'static Key]) {
+    let [first, rest @ ..] = way else { return };
+    if let toml::Value::Array(items) = value {
+        return items.iter_mut().for_each(|item| without(item, way));
+    }
+    let Some(table) = value.as_table_mut() else { return };
+    if rest.is_empty() {
+        table.remove(first.name);
+    } else if matches!(first.kind, keys::Kind::ByAddress(_)) {
+        let tables = table.get_mut(first.name).and_then(|value| value.as_table_mut()).unwrap();
+        tables.iter_mut().for_each(|(_, value)| without(value, rest));
+    } else {
+        without(table.get_mut(first.name).unwrap(), rest);
+    }
+}
+
+#[test]
+fn every_key_changes_what_will_run() {
+    for way in keys::ways() {
+        let name = keys::full_name(&way);
+        let with = complete(&way);
+        let config = outcome(&with);
+        assert!(config.is_ok(), "{name}: {config:?}\n{with}");
+        let mut value = toml::Value::Table(toml::from_str(&with).unwrap());
+        without(&mut value, &way);
+        let without = toml::to_string(&value).unwrap();
+        assert_ne!(outcome(&without), config, "{name} changes nothing:\n{with}\n---\n{without}");
+    }
+}
+
+#[test]
+fn every_default_is_valid_and_is_what_holds_without_the_key() {
+    for way in keys::ways() {
+        let key = *way.last().unwrap();
+        let Unset::Is(default) = key.default else { continue };
+        let mut report = Report::new();
+        let value = default_of(key, &mut report);
+        assert!(report.is_empty() && !value.is_broken(), "{} = {default}\n{report}", key.name);
+    }
+    let bare = outcome("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n").unwrap();
+    for way in keys::ways() {
+        let [key] = way.as_slice() else { continue };
+        if let Unset::Is(default) = key.default {
+            let text = format!("{} = {default}\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n", key.name);
+            assert_eq!(outcome(&text).as_ref(), Ok(&bare), "{}", key.name);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Durations and sizes as they are written: a number and a unit.
+//!
+//! Does not know which key they belong to, nor its limits. The errors hold no text of the input.
+
+use std::time::Duration;
+
+/// What is wrong with a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UnitError {
+    /// A number without a unit: which one it is cannot be guessed.
+    NoUnit,
+    /// No number before the unit.
+    NoNumber,
+    /// A unit nobody knows, and the one that may have been meant.
+    Unknown { meant: Option<&'static str> },
+    /// A fraction or a sign, where only digits are read.
+    NotWhole,
+    /// More than ten years, or more bytes than 64 bits count.
+    TooLarge,
+}
+
+/// No deadline is longer, so that adding it to a clock cannot overflow.
+const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
+
+/// The units of time, with their milliseconds.
+pub(crate) const TIME: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+/// The units of size, with their bytes: K, M, G, T count by 1,000, and Ki, Mi, Gi, Ti by 1,024.
+pub(crate) const SIZE: [(&str, u64); 9] = [
+    ("B", 1),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// What others write for our units.
+const OTHER_NAMES: [(&str, &str); 24] = [
+    ("msec", "ms"),
+    ("millis", "ms"),
+    ("milliseconds", "ms"),
+    ("sec", "s"),
+    ("secs", "s"),
+    ("second", "s"),
+    ("seconds", "s"),
+    ("min", "m"),
+    ("mins", "m"),
+    ("minute", "m"),
+    ("minutes", "m"),
+    ("hour", "h"),
+    ("hours", "h"),
+    ("day", "d"),
+    ("days", "d"),
+    ("k", "KB"),
+    ("m", "MB"),
+    ("g", "GB"),
+    ("t", "TB"),
+    ("ki", "KiB"),
+    ("mi", "MiB"),
+    ("gi", "GiB"),
+    ("byte", "B"),
+    ("bytes", "B"),
+];
+
+/// Parses `"500ms"`, `"10s"`, `"2m"`, `"1h"`, `"1d"`.
+pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
+    let millis = quantity(text, &TIME)?;
+    let duration = Duration::from_millis(millis);
+    if duration > LONGEST { Err(UnitError::TooLarge) } else { Ok(duration) }
+}
+
+/// Parses `"512B"`, `"64KB"`, `"100MB"`, `"1GiB"` into bytes.
+pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &SIZE)
+}
+
+/// The duration in its largest unit without a fraction: `1ms`, `1m`.
+pub(crate) fn shortest(millis: u64) -> String {
+    let scale = TIME.iter().rev().find(|(_, scale)| millis >= *scale && millis % scale == 0);
+    scale.map_or_else(|| format!("{millis}ms"), |(unit, scale)| format!("{}{unit}", millis / scale))
+}
+
+fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    if number.is_empty() {
+        return Err(if text.starts_with(['-', '+', '.']) { UnitError::NotWhole } else { UnitError::NoNumber });
+    }
+    if unit.is_empty() {
+        return Err(UnitError::NoUnit);
+    }
+    if unit.starts_with(['.', ',', '_']) {
+        return Err(UnitError::NotWhole);
+    }
+    let Some((_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
+        return Err(UnitError::Unknown { meant: meant(unit.trim(), units) });
+    };
+    let number: u64 = number.parse().map_err(|_| UnitError::TooLarge)?;
+    number.checked_mul(*scale).ok_or(UnitError::TooLarge)
+}
+
+fn meant(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
+    let known = |wanted: &str| {
+        units.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(wanted))
+    };
+    let lower = unit.to_ascii_lowercase();
+    known(unit).or_else(|| {
+        OTHER_NAMES.iter().filter(|(other, _)| *other == lower).find_map(|(_, ours)| known(ours))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_a_number_and_a_unit() {
+        let unknown = |meant| Err(UnitError::Unknown { meant });
+        for (text, expected) in [
+            ("500ms", Ok(500)),
+            ("10s", Ok(10_000)),
+            ("2m", Ok(120_000)),
+            ("1h", Ok(3_600_000)),
+            ("1d", Ok(86_400_000)),
+            ("0s", Ok(0)),
+            ("3650d", Ok(315_360_000_000)),
+            ("", Err(UnitError::NoNumber)),
+            ("s", Err(UnitError::NoNumber)),
+            ("10", Err(UnitError::NoUnit)),
+            ("10 s", unknown(Some("s"))),
+            ("10S", unknown(Some("s"))),
+            ("10sec", unknown(Some("s"))),
+            ("5min", unknown(Some("m"))),
+            ("10parsec", unknown(None)),
+            ("1h30m", unknown(None)),
+            ("1.5s", Err(UnitError::NotWhole)),
+            ("-1s", Err(UnitError::NotWhole)),
+            ("1_000s", Err(UnitError::NotWhole)),
+            ("3651d", Err(UnitError::TooLarge)),
+            ("99999999999999999999s", Err(UnitError::TooLarge)),
+            ("18446744073709551615d", Err(UnitError::TooLarge)),
+        ] {
+            assert_eq!(duration(text).map(|d| d.as_millis()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_count_by_1000_and_with_an_i_by_1024() {
+        let unknown = |meant| Err(UnitError::Unknown { meant });
+        for (text, expected) in [
+            ("512B", Ok(512)),
+            ("4KB", Ok(4_000)),
+            ("4KiB", Ok(4_096)),
+            ("100MB", Ok(100_000_000)),
+            ("1MiB", Ok(1_048_576)),
+            ("10GB", Ok(10_000_000_000)),
+            ("1TiB", Ok(1_099_511_627_776)),
+            ("4K", unknown(Some("KB"))),
+            ("4kb", unknown(Some("KB"))),
+            ("4M", unknown(Some("MB"))),
+            ("4s", unknown(None)),
+            ("100", Err(UnitError::NoUnit)),
+            ("18446744073709551615TB", Err(UnitError::TooLarge)),
+        ] {
+            assert_eq!(size(text), expected, "{text}");
+        }
+    }
+}

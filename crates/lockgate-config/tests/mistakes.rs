@@ -1,0 +1,272 @@
+//! What users see when they make mistakes.
+
+use std::path::Path;
+
+use lockgate_config::{Code, Color, Environment, Loaded, Report, Severity, parse_str_in};
+
+const LISTENER: &str = "[tcp.\":1\"]\nproxy = \"127.0.0.1:3000\"\n";
+
+fn read(text: &str, env: &Environment) -> Result<Loaded, Report> {
+    parse_str_in(text, Path::new("lockgate.toml"), env)
+}
+
+/// What is said about a text, whether it can run or not.
+fn report_in(text: &str, env: &Environment) -> Report {
+    match read(text, env) {
+        Ok(loaded) => loaded.warnings,
+        Err(report) => report,
+    }
+}
+
+fn report(text: &str) -> Report {
+    report_in(text, &Environment::none())
+}
+
+/// `code`, `line:column`, the text under the caret.
+fn found(report: &Report, text: &str) -> Vec<(String, String)> {
+    let json = report.to_json();
+    let under = |one: &serde_json::Value| {
+        let line = one["line"].as_u64().map_or("", |line| text.lines().nth(line as usize - 1).unwrap_or_default());
+        let from = one["column"].as_u64().unwrap_or(1) as usize - 1;
+        let to = one["end_column"].as_u64().unwrap_or(1) as usize - 1;
+        let same = one["line"] == one["end_line"];
+        line.chars().skip(from).take(if same { to - from } else { usize::MAX }).collect::<String>()
+    };
+    let all = json["diagnostics"].as_array().unwrap().iter();
+    all.map(|one| (one["code"].as_str().unwrap().to_owned(), under(one))).collect()
+}
+
+#[test]
+fn fifteen_mistakes_are_told_at_once() {
+    let env = Environment::none().with_file("/sites/shop.toml", "[tls]\npolicy = \"modern\"\n");
+    let rendered = report_in(include_str!("golden/mistakes.toml"), &env).render(Color::Never);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/mistakes.txt");
+    if std::env::var_os("LOCKGATE_WRITE_DOCS").is_some() {
+        std::fs::write(&path, &rendered).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(rendered == golden, "{rendered}");
+}
+
+/// Each line: a text, then the code, the text under the caret and a part of the cure of its only mistake.
+#[test]
+fn every_mistake_has_its_code_its_place_and_its_cure() {
+    let tls = |inner: &str| format!("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\ntls = {inner}\n");
+    let proxy = |value: &str| format!("[tcp.\":1\"]\nproxy = {value}\n");
+    let top = |line: &str| format!("{line}\n{LISTENER}");
+    let table: Vec<(String, &str, &str, &str)> = vec![
+        (top("workers = 1\nworkers = 2"), "E0002", "workers", "keep one"),
+        (format!("{LISTENER}{LISTENER}"), "E0002", "\":1\"", "keep one"),
+        (tls("{ cert = \"/a\", cert = \"/b\" }"), "E0002", "cert", "keep one"),
+        (top("include = [\"gone.toml\"]"), "E0003", "\"gone.toml\"", "correct the path"),
+        (top("include = [\"lockgate.toml\"]"), "E0004", "\"lockgate.toml\"", "remove one"),
+        (top("wrokers = 1"), "E0010", "wrokers", "did you mean `workers`?"),
+        (top("worker_processes = 1"), "E0010", "worker_processes", "workers = 4"),
+        (top("policy = \"modern\""), "E0010", "policy", "it belongs in [tls]"),
+        (top("[tls]\nalpn = [\"h2\"]"), "E0010", "alpn", "`tls` of [tcp.\"ADDR\"]"),
+        (top("banana = 1"), "E0010", "banana", "the keys at the top are include, workers"),
+        (format!("{LISTENER}location = \"/\"\n"), "E0010", "location", "no paths"),
+        (tls("{ pem-file = \"/a\", cert = \"/a\" }"), "E0010", "pem-file", "tls = { cert"),
+        (format!("{LISTENER}[pool.app]\nendpoints = []\n"), "E0011", "pool", "as a list"),
+        (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0011", "tunnel", "remove"),
+        (top("limits = { head = \"64KB\" }"), "E0011", "head", "HTTP"),
+        (format!("{LISTENER}sni.\"a\" = \"b\"\n"), "E0011", "sni", "certs"),
+        (proxy("[{ addr = \"10.0.0.1:1\", weight = 2 }]"), "E0011", "weight", "fewest"),
+        (proxy("\"pool:app\""), "E0011", "\"pool:app\"", "as a list"),
+        (top("access_log = \"combined:/var/log/a\""), "E0011", "\"combined:/var/log/a\"", "the path alone"),
+        (top("user = 1"), "E0012", "1", "for example \"lockgate\""),
+        (top("access_log = true"), "E0012", "true", "access.log"),
+        (top("trusted = \"10.0.0.0/8\""), "E0012", "\"10.0.0.0/8\"", "write [\"10.0.0.0/8\"]"),
+        (top("socket = { fast_open = \"true\" }"), "E0012", "\"true\"", "without quotes"),
+        (tls("true"), "E0012", "true", "cert"),
+        ("[[tcp]]\nproxy = \"127.0.0.1:1\"\n".into(), "E0012", "[[tcp]]", "single brackets"),
+        ("[tcp]\nproxy = \"127.0.0.1:1\"\n".into(), "E0012", "proxy", "[tcp.\":8443\"]"),
+        (top("limits = { handshakes = \"64\" }"), "E0012", "\"64\"", "write 64 without quotes"),
+        (top("drain = { delay = 5 }"), "E0013", "5", "\"5s\" for seconds, \"5ms\""),
+        (top("drain = { delay = \"5\" }"), "E0013", "\"5\"", "\"5s\" for seconds"),
+        (top("drain = { delay = \"5sec\" }"), "E0013", "\"5sec\"", "write \"5s\""),
+        (top("drain = { delay = \"1.5s\" }"), "E0013", "\"1.5s\"", "whole number"),
+        (
+            top("access_log = { to = \"./a\", rotate = { size = 100 } }"),
+            "E0013",
+            "100",
+            "\"100KB\" (times 1,000 bytes)",
+        ),
+        (top("workers = 0"), "E0014", "0", "from 1 to 1024"),
+        (top("workers = -1"), "E0014", "-1", "from 1 to 1024"),
+        (top("workers = 99999999999999999999"), "E0014", "99999999999999999999", "from 1 to 1024"),
+        (top("timeouts = { connect = \"0s\" }"), "E0014", "\"0s\"", "at least \"1ms\""),
+        (proxy("[]"), "E0014", "[]", "at least one"),
+        (top("workers = \"atuo\""), "E0015", "\"atuo\"", "did you mean \"auto\"?"),
+        (top("workers = \"4\""), "E0015", "\"4\"", "write 4 without quotes"),
+        (top("log = \"verbose\""), "E0015", "\"verbose\"", "\"error\" or \"warn\""),
+        (top("access_log = \"stdot\""), "E0015", "\"stdot\"", "did you mean \"stdout\"?"),
+        (tls("{ cert = \"/a\", policy = \"old\" }"), "E0015", "\"old\"", "\"intermediate\""),
+        (tls("{ cert = \"/a\", policy = { groups = [\"P-256\"] } }"), "E0015", "\"P-256\"", "secp256r1"),
+        ("[tcp.\"8443\"]\nproxy = \"127.0.0.1:1\"\n".into(), "E0016", "\"8443\"", "write \":8443\""),
+        ("[tcp.\"localhost:1\"]\nproxy = \"127.0.0.1:1\"\n".into(), "E0016", "\"localhost:1\"", "\"127.0.0.1:1\""),
+        ("[tcp.\"*:1\"]\nproxy = \"127.0.0.1:1\"\n".into(), "E0016", "\"*:1\"", "write \":1\""),
+        (top("metrics = \"9090\""), "E0016", "\"9090\"", "write \":9090\""),
+        (proxy("\"https://a.b/x\""), "E0016", "\"https://a.b/x\"", "{ to = \"a.b:443\", tls = {} }"),
+        (proxy("\"10.0.0.1:80/x\""), "E0016", "\"10.0.0.1:80/x\"", "\"10.0.0.1:80\", without"),
+        (proxy("\"/run/app.sock\""), "E0016", "\"/run/app.sock\"", "\"unix:/run/app.sock\""),
+        (proxy("\"app\""), "E0016", "\"app\"", "\"app:3000\""),
+        (proxy("\":3000\""), "E0016", "\":3000\"", "\"127.0.0.1:3000\""),
+        (top("trusted = [\"10.0.0.1/8\"]"), "E0017", "\"10.0.0.1/8\"", "\"10.0.0.0/8\" for the network"),
+        (top("trusted = [\"example.com\"]"), "E0017", "\"example.com\"", "one address"),
+        (top("user = \"\""), "E0018", "\"\"", ""),
+        (top("state = \"~/state\""), "E0018", "\"~/state\"", "write a path"),
+        (
+            tls("{ cert = \"/a\", tickets = { keys = \"/k\", keep = 2 } }"),
+            "E0019",
+            "2",
+            "remove one of the two",
+        ),
+        ("[tcp.\":1\"]\n".into(), "E0020", "\":1\"", "add proxy = "),
+        (tls("{ certs = [\"/a\"], key = \"/k\" }"), "E0020", "\"/k\"", "add cert"),
+        (tls("{ cert = \"/a\", client_auth = {} }"), "E0020", "{}", "add ca"),
+        (format!("{LISTENER}[tcp.\"[::]:1\"]\nproxy = \"127.0.0.1:1\"\n"), "E0022", "\"[::]:1\"", "another port"),
+        (top("metrics = \":1\""), "E0022", "\":1\"", "another port"),
+        (String::new(), "E0023", "", "[tcp.\":8443\"]\ntls = "),
+        ("workers = 2\n".into(), "E0023", "", "proxy = \"127.0.0.1:3000\"\n"),
+        (tls("{}"), "E0024", "{}", "tls = { cert"),
+        (format!("{LISTENER}accept_proxy = \"optional\"\n"), "E0025", "\"optional\"", "trusted = "),
+        (top("user = \"${env:NOBODY}\""), "E0026", "\"${env:NOBODY}\"", "set it"),
+        (top("user = \"${file:gone}\""), "E0027", "\"${file:gone}\"", "a relative path"),
+        (top("user = \"${env:NOBODY\""), "E0028", "\"${env:NOBODY\"", "${env:NAME}"),
+        (
+            tls("{ cert = \"/a\", policy = { suites = [\"TLS_AES_128_GCM_SHA256\"] } }"),
+            "E0029",
+            "[\"TLS_AES_128_GCM_SHA256\"]",
+            "leave \"1.2\" out",
+        ),
+        (proxy("{ to = \"unix:/a\", tls = {} }"), "E0030", "{}", "name = "),
+        (top("access_log = { rotate = {} }"), "E0031", "{}", "give `to` a file"),
+        (top("include = [\"none/*.toml\"]"), "W0001", "\"none/*.toml\"", "`*` does not match"),
+        (tls("{ certs = [\"none/*.pem\"] }"), "W0002", "\"none/*.pem\"", "`*` does not match"),
+        (top("[tls]\npolicy = \"modern\""), "W0003", "tls", "tls = {}"),
+        (top("trusted = [\"::1\"]"), "W0003", "trusted", "accept_proxy"),
+        (top("state = \"/${HOME}\""), "W0004", "\"/${HOME}\"", "${env:HOME}"),
+    ];
+    let mut seen: Vec<String> = vec!["E0001".into()];
+    for (text, code, caret, cure) in table {
+        let report = report(&text);
+        let expected = vec![(code.to_owned(), caret.to_owned())];
+        assert_eq!(found(&report, &text), expected, "\n{text}\n{report}");
+        let one = report.iter().next().unwrap();
+        assert!(one.cure().contains(cure), "{text}\n{report}");
+        seen.push(code.to_owned());
+    }
+    // The codes from 0101 on belong to those who open files and sockets.
+    for code in Code::ALL.iter().filter(|code| &code.id()[1..] < "0100") {
+        assert!(seen.iter().any(|id| id == code.id()), "{} has no sample", code.id());
+    }
+}
+
+#[test]
+fn several_syntax_errors_are_told_at_once_and_nothing_that_follows_from_them() {
+    let text = "workers = \nuser = lockgate\n[tls]\npolcy = 1\n[tcp.\":1\"\nproxy = \"127.0.0.1:1\"\n";
+    let lines: Vec<_> = report(text).iter().map(|one| (one.code().id(), one.at().unwrap().line())).collect();
+    assert_eq!(lines, [("E0001", 1), ("E0001", 2), ("E0010", 4), ("E0001", 5)]);
+}
+
+#[test]
+fn a_mistake_is_shown_with_colours_on_request_only() {
+    let report = report("wrokers = 1\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n");
+    assert!(!report.render(Color::Never).contains('\u{1b}'));
+    assert!(report.render(Color::Always).contains("\u{1b}["));
+    assert_eq!(report.to_string(), report.render(Color::Never));
+}
+
+#[test]
+fn what_was_written_cannot_move_the_cursor() {
+    for text in ["\"a\\u001b[2J\" = 1\n", "user = \"\u{1b}[2J\"\n", "user = \"a\\u001b[2J b\"\n", "\u{1b}[2J = 1"] {
+        assert!(!report(text).render(Color::Never).contains('\u{1b}'), "{text:?}");
+    }
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    const SECRET: &str = "S3CRET:99/x";
+    let env = Environment::none().with_var("S", SECRET).with_file("/s", format!("{SECRET}\n"));
+    for key in [
+        "user = \"V V\"",
+        "metrics = \"V\"",
+        "access_log = \"V\"",
+        "access_log = { to = \"V\" }",
+        "log = \"V\"",
+        "workers = \"V\"",
+        "trusted = [\"V\"]",
+        "drain = { delay = \"V\" }",
+        "drain = { delay = \"9V\" }",
+        "access_log = { to = \"/a\", rotate = { size = \"V\" } }",
+        "socket = { fast_open = \"V\" }",
+        "include = [\"V\"]",
+        "tls = { policy = \"V\" }",
+        "tls = { policy = { versions = [\"V\"], suites = [\"V\"], groups = [\"V\"] } }",
+        "tls = { client_auth = { mode = \"V\", ca = \"/a\" } }",
+        "tcp.\":1\".proxy = \"V\"",
+        "tcp.\":1\".proxy = { to = \"unix:/a\", tls = { name = \"V\" } }",
+        "tcp.\":1\".max_lifetime = \"V\"",
+        "tcp.\":1\".banana = \"V\"",
+    ] {
+        for reference in ["${env:S}", "${file:/s}"] {
+            let report = report_in(&key.replace('V', reference), &env);
+            let shown = format!("{report}{}", report.to_json());
+            assert!(report.has_errors(), "{key}");
+            assert!(!shown.contains("S3CRET") && !shown.contains("99"), "{key}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let report = lockgate_config::load_in(Path::new("gone.toml"), &Environment::none()).unwrap_err();
+    assert!(report.to_string().contains("E0003]: gone.toml cannot be read"), "{report}");
+    let place = report.to_json();
+    assert_eq!(place["diagnostics"][0].get("file"), None);
+}
+
+#[test]
+fn programs_get_the_same_as_json() {
+    let json = report("wrokers = 1\n").to_json();
+    let one = &json["diagnostics"][0];
+    assert_eq!(json["errors"], 2);
+    assert_eq!(
+        (one["code"].as_str(), one["severity"].as_str(), one["file"].as_str()),
+        (Some("E0010"), Some("error"), Some("lockgate.toml"))
+    );
+    assert_eq!((one["line"].as_u64(), one["column"].as_u64(), one["end_column"].as_u64()), (Some(1), Some(1), Some(8)));
+    assert_eq!(one["cure"], "did you mean `workers`?");
+}
+
+#[test]
+fn mistakes_found_later_look_the_same() {
+    let text = "[tcp.\":1\"]\ntls = { cert = \"/a.pem\" }\nproxy = \"127.0.0.1:1\"\n";
+    let loaded = read(text, &Environment::none()).unwrap();
+    let cert = loaded.config.tcp[0].tls.as_ref().unwrap().certs[0].clone();
+    assert_eq!(cert.at.to_string(), "lockgate.toml:2:16");
+    let mut report = Report::new();
+    report.push_at(Code::CertificateUnreadable, &cert.at, "the certificate cannot be read", "no such file", "correct the path");
+    assert_eq!(report.count(Severity::Error), 1);
+    let expected = "error[E0101]: the certificate cannot be read
+ --> lockgate.toml:2:16
+  |
+2 | tls = { cert = \"/a.pem\" }
+  |                ^^^^^^^^ no such file
+  |
+  = help: correct the path
+
+1 error
+";
+    assert_eq!(report.to_string(), expected);
+}
+
+#[test]
+fn a_thousand_mistakes_are_counted_and_the_first_are_shown() {
+    let text: String = (0..1_000).map(|n| format!("banana{n} = 1\n")).collect();
+    let report = report(&text);
+    assert_eq!(report.count(Severity::Error), 1_001);
+    assert_eq!(report.iter().count(), 200);
+    assert!(report.to_string().ends_with("1001 errors\n"));
+}

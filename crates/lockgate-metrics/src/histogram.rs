@@ -1,0 +1,215 @@
+//! Durations counted in fixed buckets, one writer each.
+//!
+//! Does not estimate quantiles: Prometheus does that from the buckets.
+
+use std::time::Duration;
+
+use crate::Counter;
+
+/// Most bounds that a histogram may have; the bucket above the last bound comes on top.
+const MOST: usize = 20;
+
+/// Upper bounds of buckets, each inclusive, strictly increasing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds(&'static [Duration]);
+
+impl Bounds {
+    /// For TLS handshakes: 0.5 ms (a resumption nearby) to 10 s (past every sensible deadline).
+    pub const HANDSHAKE: Self = Self::new(&[
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+    ]);
+
+    /// For connecting to an endpoint: 50 µs (a Unix socket) to 10 s.
+    pub const CONNECT: Self = Self::new(&[
+        Duration::from_micros(50),
+        Duration::from_micros(100),
+        Duration::from_micros(250),
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_secs(3),
+        Duration::from_secs(10),
+    ]);
+
+    /// For the life of a connection: 1 ms to a day.
+    pub const CONNECTION: Self = Self::new(&[
+        Duration::from_millis(1),
+        Duration::from_millis(5),
+        Duration::from_millis(25),
+        Duration::from_millis(100),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_secs(5),
+        Duration::from_secs(15),
+        Duration::from_secs(60),
+        Duration::from_secs(300),
+        Duration::from_secs(900),
+        Duration::from_secs(3_600),
+        Duration::from_secs(6 * 3_600),
+        Duration::from_secs(24 * 3_600),
+    ]);
+
+    /// Takes bounds as they are written.
+    ///
+    /// # Panics
+    /// When they do not increase or are more than 20: at compile time in a `const`.
+    pub const fn new(bounds: &'static [Duration]) -> Self {
+        assert!(bounds.len() <= MOST, "too many bounds");
+        let mut i = 1;
+        while i < bounds.len() {
+            assert!(bounds[i - 1].as_nanos() < bounds[i].as_nanos(), "bounds must increase");
+            i += 1;
+        }
+        Self(bounds)
+    }
+}
+
+/// Durations in buckets, written by one thread and readable from every other.
+///
+/// The buckets lie inside the value, not on the heap, so that the padding of [`Shards`](crate::Shards) covers them.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: Bounds,
+    buckets: [Counter; MOST + 1],
+    /// Microseconds: nanoseconds of 10,000 open connections would wrap within a month.
+    sum: Counter,
+}
+
+impl Histogram {
+    /// An empty histogram.
+    pub const fn new(bounds: Bounds) -> Self {
+        Self { bounds, buckets: [const { Counter::new() }; MOST + 1], sum: Counter::new() }
+    }
+
+    /// Counts one duration. Its part of the sum is cut to whole microseconds.
+    pub fn record(&self, duration: Duration) {
+        let index = self.bounds.0.partition_point(|bound| *bound < duration);
+        if let Some(bucket) = self.buckets.get(index) {
+            bucket.inc();
+        }
+        self.sum.add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Reads all buckets, from any thread.
+    ///
+    /// What is recorded meanwhile may be in the sum and not yet in a bucket, or the other way round.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        HistogramSnapshot {
+            bounds: self.bounds,
+            buckets: self.buckets.each_ref().map(Counter::value),
+            sum: self.sum.value(),
+        }
+    }
+}
+
+/// A histogram as it was read; those of several workers add up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistogramSnapshot {
+    bounds: Bounds,
+    buckets: [u64; MOST + 1],
+    sum: u64,
+}
+
+impl HistogramSnapshot {
+    /// Adds another worker's buckets, which must have the same bounds.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        debug_assert_eq!(self.bounds, other.bounds, "histograms of different bounds do not add up");
+        for (bucket, more) in self.buckets.iter_mut().zip(other.buckets) {
+            *bucket = bucket.wrapping_add(more);
+        }
+        self.sum = self.sum.wrapping_add(other.sum);
+        self
+    }
+
+    /// How many durations were recorded: the sum of the buckets, so that it never contradicts them.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
+    }
+
+    /// All durations together, in seconds.
+    pub fn sum(&self) -> f64 {
+        self.sum as f64 / 1e6
+    }
+
+    /// Each bound in seconds with the number of durations up to it, as Prometheus wants them; the number above the
+    /// last bound is what is left of [`count`](Self::count).
+    pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.bounds.0.iter().zip(self.buckets).scan(0_u64, |sum, (bound, n)| {
+            *sum = sum.wrapping_add(n);
+            Some((bound.as_secs_f64(), *sum))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds::new(&[Duration::from_millis(1), Duration::from_millis(10)]);
+
+    #[test]
+    fn a_duration_equal_to_a_bound_belongs_below_it() {
+        let histogram = Histogram::new(BOUNDS);
+        histogram.record(Duration::ZERO);
+        histogram.record(Duration::from_millis(1));
+        histogram.record(Duration::from_nanos(1_000_001));
+        histogram.record(Duration::from_millis(10));
+        histogram.record(Duration::from_secs(1));
+        let read = histogram.snapshot();
+        assert_eq!(read.cumulative().collect::<Vec<_>>(), [(0.001, 2), (0.01, 4)]);
+        assert_eq!(read.count(), 5);
+        assert_eq!(read.sum(), 1.012);
+    }
+
+    #[test]
+    fn the_longest_duration_there_is_does_no_harm() {
+        let histogram = Histogram::new(BOUNDS);
+        histogram.record(Duration::MAX);
+        assert_eq!(histogram.snapshot().count(), 1);
+    }
+
+    #[test]
+    fn twenty_bounds_leave_room_for_the_bucket_above_them() {
+        const SECONDS: [Duration; MOST] = {
+            let mut bounds = [Duration::ZERO; MOST];
+            let mut i = 0;
+            while i < MOST {
+                bounds[i] = Duration::from_secs(i as u64 + 1);
+                i += 1;
+            }
+            bounds
+        };
+        let histogram = Histogram::new(const { Bounds::new(&SECONDS) });
+        histogram.record(Duration::from_secs(100));
+        assert_eq!(histogram.snapshot().count(), 1);
+    }
+
+    #[test]
+    #[should_panic(expected = "bounds must increase")]
+    fn bounds_that_do_not_increase_are_refused() {
+        static TWICE: [Duration; 2] = [Duration::from_secs(1); 2];
+        let _ = Bounds::new(&TWICE);
+    }
+}

@@ -1,0 +1,49 @@
+//! What kind of client is there, from the first bytes.
+
+use super::peek;
+
+/// Methods by which a plain HTTP client is recognised: RFC 9110, RFC 5789, WebDAV (RFC 4918), and `PRI`
+/// of HTTP/2 (RFC 9113 §3.4). A list, because any word of capitals would take SMTP and FTP for HTTP.
+const METHODS: [&[u8]; 16] = [
+    b"GET ",
+    b"HEAD ",
+    b"POST ",
+    b"PUT ",
+    b"DELETE ",
+    b"OPTIONS ",
+    b"CONNECT ",
+    b"TRACE ",
+    b"PATCH ",
+    b"PRI ",
+    b"PROPFIND ",
+    b"PROPPATCH ",
+    b"MKCOL ",
+    b"COPY ",
+    b"MOVE ",
+    b"LOCK ",
+];
+
+/// What the first bytes of a connection look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// Too few bytes to say; 10 always decide.
+    Undecided,
+    /// A TLS handshake, or the hello of SSL 2.0: ask [`peek`](super::peek), which has an alert for it.
+    Tls,
+    /// Plain HTTP: answer in plain HTTP.
+    Http,
+    /// Neither.
+    Other,
+}
+
+/// Tells TLS from plain HTTP and from the rest. One byte is enough for TLS.
+pub fn first(bytes: &[u8]) -> First {
+    match bytes {
+        [peek::HANDSHAKE, ..] => First::Tls,
+        [0x80..=0xFF, ..] if bytes.len() < peek::RECORD_HEADER => First::Undecided,
+        [0x80..=0xFF, ..] if peek::is_ssl2(bytes) => First::Tls,
+        _ if METHODS.iter().any(|method| bytes.starts_with(method)) => First::Http,
+        _ if METHODS.iter().any(|method| method.starts_with(bytes)) => First::Undecided,
+        _ => First::Other,
+    }
+}

@@ -1,0 +1,81 @@
+//! Sockets that connect to an endpoint. Does not choose one, resolve its name or give up: see the heart.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::socket::{Family, Socket};
+
+/// Where to connect.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Over TCP.
+    Tcp(SocketAddr),
+    /// Over a Unix socket, looked up by its path at every dial: the file may be replaced at any time.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Connects; the socket has TCP_NODELAY, and probes a silent peer after `keepalive`.
+///
+/// # Errors
+/// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.
+pub async fn dial(target: &Target, keepalive: Option<Duration>) -> io::Result<Socket> {
+    match target {
+        Target::Tcp(address) => dial_tcp(*address, keepalive).await,
+        Target::Unix(path) => dial_unix(path),
+    }
+}
+
+async fn dial_tcp(address: SocketAddr, keepalive: Option<Duration>) -> io::Result<Socket> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    set_keepalive(&fd, keepalive)?;
+    let connecting = match rustix::net::connect(&fd, &address) {
+        Ok(()) => false,
+        Err(Errno::INPROGRESS) => true,
+        Err(errno) => return Err(errno.into()),
+    };
+    let socket = Socket::new(fd, Family::Tcp)?;
+    // On one host the connection is there before connect(2) returns: asking is cheaper than a turn through epoll.
+    if connecting && rustix::net::getpeername(&socket).is_err() {
+        socket.writable().await?;
+        if let Some(error) = socket.take_error()? {
+            return Err(error);
+        }
+    }
+    Ok(socket)
+}
+
+fn dial_unix(path: &Path) -> io::Result<Socket> {
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+    rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+    Socket::new(fd, Family::Unix)
+}
+
+/// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds.
+pub(crate) fn set_keepalive(fd: impl std::os::fd::AsFd, idle: Option<Duration>) -> io::Result<()> {
+    if let Some(idle) = idle {
+        sockopt::set_socket_keepalive(&fd, true)?;
+        sockopt::set_tcp_keepidle(&fd, idle)?;
+        sockopt::set_tcp_keepintvl(&fd, PROBE_INTERVAL.min(idle))?;
+    }
+    Ok(())
+}
+
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);

@@ -1,0 +1,249 @@
+//! Sockets that accept. One address gives every worker a socket of its own (SO_REUSEPORT), so that the kernel
+//! spreads connections; a Unix socket is shared.
+//!
+//! Options are set on the listening socket: Linux hands TCP_NODELAY and keep-alive on to what it accepts.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SocketAddrAny, SocketFlags};
+use socket2::{Domain, SockAddr, Type};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::dial::set_keepalive;
+use crate::socket::Family;
+use crate::syscall::{self, set_defer_accept, set_fast_open};
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// This port of every address, IPv6 and IPv4.
+    All(u16),
+    /// One address.
+    Ip(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All(port) => write!(f, ":{port}"),
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// How to listen.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Connections that wait to be accepted, for each worker; the kernel caps it at `net.core.somaxconn`.
+    pub backlog: u32,
+    /// Whether data may come in the first packet (RFC 7413).
+    pub fast_open: bool,
+    /// When to probe a silent client.
+    pub keepalive: Option<Duration>,
+    /// Whether to be woken by the first data rather than by the connection. Only where the client speaks first:
+    /// a client that waits for a server's greeting would wait for this long.
+    pub defer_accept: Option<Duration>,
+}
+
+/// The listening sockets of one address.
+#[derive(Debug)]
+pub struct Bound {
+    /// What was bound, with the port that the kernel chose for port 0.
+    pub address: Address,
+    /// One socket for each worker.
+    pub sockets: Vec<OwnedFd>,
+}
+
+/// Binds `address` for `workers` workers and listens.
+///
+/// # Errors
+/// When the address is in use by anybody, not ours, or not permitted; a Unix socket file that nobody listens on
+/// any more is replaced.
+pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<Bound> {
+    match address {
+        Address::Ip(ip) => bind_tcp(*ip, options, workers, address),
+        Address::All(port) => {
+            let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
+            match bind_tcp(v6, options, workers, address) {
+                // A host without IPv6.
+                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+                    bind_tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port), options, workers, address)
+                }
+                bound => bound,
+            }
+        }
+        Address::Unix(path) => bind_unix(path, options, workers, address),
+    }
+}
+
+fn bind_tcp(ip: SocketAddr, options: &Options, workers: usize, address: &Address) -> io::Result<Bound> {
+    // The first socket is bound without SO_REUSEPORT: else another process that has it would share the port silently.
+    let first = tcp_socket(ip, options, address)?;
+    first.bind(&ip.into())?;
+    first.set_reuse_port(true)?;
+    let ip = first.local_addr()?.as_socket().unwrap_or(ip);
+    let mut sockets = vec![first];
+    for _ in 1..workers {
+        let socket = tcp_socket(ip, options, address)?;
+        socket.set_reuse_port(true)?;
+        socket.bind(&ip.into())?;
+        sockets.push(socket);
+    }
+    for socket in &sockets {
+        socket.listen(backlog(options))?;
+    }
+    let address = match address {
+        Address::All(_) => Address::All(ip.port()),
+        _ => Address::Ip(ip),
+    };
+    Ok(Bound { address, sockets: sockets.into_iter().map(OwnedFd::from).collect() })
+}
+
+fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None)?;
+    socket.set_reuse_address(true)?;
+    if ip.is_ipv6() {
+        socket.set_only_v6(!matches!(address, Address::All(_)))?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    set_keepalive(&socket, options.keepalive)?;
+    if options.fast_open {
+        set_fast_open(&socket, backlog(options))?;
+    }
+    if let Some(wait) = options.defer_accept {
+        set_defer_accept(&socket, wait)?;
+    }
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) -> io::Result<Bound> {
+    let local = SockAddr::unix(path)?;
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+    match socket.bind(&local) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(&local) => {
+            std::fs::remove_file(path)?;
+            socket.bind(&local)?;
+        }
+        bound => bound?,
+    }
+    socket.listen(backlog(options))?;
+    let mut sockets = Vec::new();
+    for _ in 1..workers {
+        sockets.push(socket.try_clone()?.into());
+    }
+    sockets.push(socket.into());
+    Ok(Bound { address: address.clone(), sockets })
+}
+
+/// Whether a Unix socket file is left over: nobody answers it.
+fn is_stale(local: &SockAddr) -> bool {
+    let probe = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None);
+    probe.and_then(|probe| probe.connect(local)).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+fn backlog(options: &Options) -> i32 {
+    i32::try_from(options.backlog).unwrap_or(i32::MAX)
+}
+
+/// Who connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// Over TCP; an IPv4 client of a socket for both families is IPv4.
+    Ip(SocketAddr),
+    /// Over a Unix socket: whoever may open the file.
+    Unix,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => address.fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+/// A listening socket of one worker.
+#[derive(Debug)]
+pub struct Listener {
+    fd: AsyncFd<OwnedFd>,
+    family: Family,
+}
+
+impl Listener {
+    /// Registers a listening socket with the worker's runtime.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch it.
+    pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
+        Ok(Self { fd: syscall::watch(fd, Interest::READABLE)?, family })
+    }
+
+    /// What it accepts.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Completes when a connection waits, without taking it.
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub async fn ready(&self) -> io::Result<()> {
+        self.fd.readable().await.map(|mut guard| guard.retain_ready())
+    }
+
+    /// Accepts one connection.
+    ///
+    /// # Errors
+    /// Running out of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection stays in the
+    /// backlog. A client that has given up meanwhile is no error.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(OwnedFd, Peer)>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            match rustix::net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok((fd, address)) => return Poll::Ready(Ok((fd, peer(address)))),
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                // accept(2): errors of the new connection; the listener itself is well.
+                Err(
+                    Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::NOPROTOOPT
+                    | Errno::HOSTDOWN | Errno::NONET | Errno::HOSTUNREACH | Errno::OPNOTSUPP | Errno::NETUNREACH,
+                ) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+}
+
+fn peer(address: Option<SocketAddrAny>) -> Peer {
+    match address.and_then(|address| SocketAddr::try_from(address).ok()) {
+        Some(address) => Peer::Ip(canonical(address)),
+        None => Peer::Unix,
+    }
+}
+
+/// The address at our end of a TCP connection.
+///
+/// # Errors
+/// When the socket has none.
+pub fn local_address(fd: impl AsFd) -> io::Result<SocketAddr> {
+    let address = rustix::net::getsockname(fd)?;
+    SocketAddr::try_from(address).map(canonical).map_err(|_| io::ErrorKind::AddrNotAvailable.into())
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}

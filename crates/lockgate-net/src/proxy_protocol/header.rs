@@ -1,0 +1,106 @@
+//! What a PROXY header says, whatever its version.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use super::Tlvs;
+
+/// A complete header and how many of the bytes were it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parsed {
+    /// What it says.
+    pub header: Header,
+    /// Bytes of the header; what the client sent begins right after. Never more than was parsed.
+    pub len: usize,
+}
+
+/// What the proxy in front tells of a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The format it came in.
+    pub version: Version,
+    /// The two ends of the connection that the proxy accepted.
+    pub addresses: Addresses,
+    /// What else it tells; always empty in version 1 and for [`Addresses::Local`].
+    pub tlvs: Tlvs<'static>,
+}
+
+/// The format of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// One line of text (§2.1).
+    V1,
+    /// Binary (§2.2).
+    V2,
+}
+
+/// The two ends of the connection that a proxy speaks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Addresses {
+    /// The proxy speaks for itself, such as in a health check: the socket's own addresses hold.
+    Local,
+    /// A client stands behind, but its address cannot be told: the socket's own addresses hold.
+    Unknown,
+    /// TCP. IPv4-mapped IPv6 addresses are given as IPv4 by `parse`, so that one client has one address;
+    /// the two families may therefore differ.
+    Inet {
+        /// The client.
+        source: SocketAddr,
+        /// The address that the client connected to.
+        destination: SocketAddr,
+    },
+    /// A Unix stream socket. The names are paths without the zero bytes after them; abstract names
+    /// begin with a zero byte; unnamed is empty. At most 108 bytes each: more is not written.
+    Unix {
+        /// The client.
+        source: Box<[u8]>,
+        /// The address that the client connected to.
+        destination: Box<[u8]>,
+    },
+}
+
+impl Addresses {
+    /// The ends of a connection as its sockets report them; `None` is an end that is no IP socket,
+    /// which makes the whole [`Addresses::Unknown`].
+    pub fn of(source: Option<SocketAddr>, destination: Option<SocketAddr>) -> Self {
+        match (source, destination) {
+            (Some(source), Some(destination)) => Self::inet(source, destination),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Both ends of a TCP connection, IPv4-mapped addresses turned to IPv4.
+    pub(super) fn inet(source: SocketAddr, destination: SocketAddr) -> Self {
+        Self::Inet { source: canonical(source), destination: canonical(destination) }
+    }
+}
+
+/// Two addresses of one family, as both formats want them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pair {
+    V4(SocketAddrV4, SocketAddrV4),
+    V6(SocketAddrV6, SocketAddrV6),
+}
+
+impl Pair {
+    /// IPv4 where both are (IPv4-mapped counts), else both as IPv6.
+    pub(super) fn of(source: SocketAddr, destination: SocketAddr) -> Self {
+        match (canonical(source), canonical(destination)) {
+            (SocketAddr::V4(source), SocketAddr::V4(destination)) => Self::V4(source, destination),
+            (source, destination) => Self::V6(as_v6(source), as_v6(destination)),
+        }
+    }
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    match (address, address.ip().to_canonical()) {
+        (SocketAddr::V6(_), ip @ IpAddr::V4(_)) => SocketAddr::new(ip, address.port()),
+        _ => address,
+    }
+}
+
+fn as_v6(address: SocketAddr) -> SocketAddrV6 {
+    match address {
+        SocketAddr::V4(v4) => SocketAddrV6::new(v4.ip().to_ipv6_mapped(), v4.port(), 0, 0),
+        SocketAddr::V6(v6) => v6,
+    }
+}

@@ -1,0 +1,180 @@
+//! One connected stream socket, TCP or Unix, and its readiness.
+//!
+//! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
+//! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::task::{Context, Poll, ready};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::syscall;
+
+/// What kind of stream a socket carries: TCP has options that Unix sockets lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// A TCP connection, over IPv4 or IPv6.
+    Tcp,
+    /// A connection over a Unix socket.
+    Unix,
+}
+
+/// A connected, non-blocking stream socket, registered with the worker's runtime.
+///
+/// Dropping it closes the connection.
+#[derive(Debug)]
+pub struct Socket {
+    fd: AsyncFd<OwnedFd>,
+    family: Family,
+}
+
+impl Socket {
+    /// Registers a connected or connecting non-blocking descriptor.
+    ///
+    /// # Errors
+    /// When the runtime cannot watch it (out of memory or of epoll watches).
+    pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
+        Ok(Self { fd: syscall::watch(fd, Interest::READABLE | Interest::WRITABLE)?, family })
+    }
+
+    /// Whether this is TCP or a Unix socket.
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Reads once into `buf`; 0 means that the peer has finished.
+    ///
+    /// # Errors
+    /// As recv(2) says: a reset, mostly.
+    pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let wanted = buf.len();
+        self.poll_read_with(cx, wanted, |fd| rustix::net::recv(fd, &mut *buf, RecvFlags::empty()).map(|(n, _)| n))
+    }
+
+    /// Writes once from `buf` and says how much went out.
+    ///
+    /// # Errors
+    /// As send(2) says.
+    pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, buf.len(), |fd| rustix::net::send(fd, buf, SendFlags::NOSIGNAL))
+    }
+
+    /// Writes once from several buffers in order.
+    ///
+    /// # Errors
+    /// As writev(2) says.
+    pub fn poll_writev(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        let wanted = bufs.iter().map(|buf| buf.len()).sum();
+        self.poll_write_with(cx, wanted, |fd| rustix::io::writev(fd, bufs))
+    }
+
+    /// Runs a reading system call when the socket is readable, again when it was interrupted.
+    ///
+    /// # Errors
+    /// What `call` says, other than EAGAIN and EINTR.
+    pub fn poll_read_with(
+        &self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+        mut call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            match call(self.fd.as_fd()) {
+                Ok(moved) => {
+                    // 0 is the end of the stream, which stays readable.
+                    if moved < wanted && moved > 0 {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(moved));
+                }
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Runs a writing system call when the socket is writable, again when it was interrupted.
+    ///
+    /// # Errors
+    /// What `call` says, other than EAGAIN and EINTR.
+    pub fn poll_write_with(
+        &self,
+        cx: &mut Context<'_>,
+        wanted: usize,
+        mut call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.fd.poll_write_ready(cx))?;
+            match call(self.fd.as_fd()) {
+                Ok(moved) => {
+                    if moved < wanted {
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(moved));
+                }
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Poll::Ready(Err(errno.into())),
+            }
+        }
+    }
+
+    /// Completes when the peer's bytes, or its end, can be read.
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub async fn readable(&self) -> io::Result<()> {
+        self.fd.readable().await.map(|mut guard| guard.retain_ready())
+    }
+
+    /// Completes when a connecting socket has connected or failed.
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub async fn writable(&self) -> io::Result<()> {
+        self.fd.writable().await.map(|mut guard| guard.retain_ready())
+    }
+
+    /// The error that the kernel keeps for this socket, if there is one; reading it clears it.
+    ///
+    /// # Errors
+    /// When the option cannot be read.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(rustix::net::sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
+    }
+
+    /// Says that nothing more will be written, and keeps reading: half-close.
+    ///
+    /// # Errors
+    /// When the peer has reset the connection in the meantime.
+    pub fn shutdown_write(&self) -> io::Result<()> {
+        Ok(rustix::net::shutdown(&self.fd, Shutdown::Write)?)
+    }
+
+    /// Acknowledges what was received now instead of with the next answer (TCP_QUICKACK).
+    ///
+    /// The option does not last: the kernel leaves it as soon as data is sent, so it is set again where needed.
+    pub fn acknowledge_now(&self) {
+        if self.family == Family::Tcp {
+            // A hint; that it cannot be given changes nothing.
+            let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
+        }
+    }
+
+    /// Makes the close that follows a reset: the peer must not take what it got for the whole.
+    pub fn reset_on_close(&self) {
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}

@@ -1,0 +1,45 @@
+//! What no safe wrapper offers: two socket options, and watching a descriptor. The only `unsafe` of this crate.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// Has the worker's runtime watch a descriptor.
+///
+/// # Errors
+/// When the kernel has no room for another watch.
+pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: what is watched must stay the same open descriptor until it is dropped. An `OwnedFd` does: nothing can
+    // close or replace it while it is owned, and nobody takes it out of the `AsyncFd` by `get_mut`.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, interest) }?)
+}
+
+/// Lets a listener take data with the first packet (TCP_FASTOPEN, RFC 7413), for `queue` connections at a time.
+///
+/// # Errors
+/// When the kernel has no fast open.
+pub(crate) fn set_fast_open(fd: impl AsFd, queue: i32) -> io::Result<()> {
+    set_tcp_int(fd, libc::TCP_FASTOPEN, queue)
+}
+
+/// Wakes the acceptor with the first data instead of with the connection (TCP_DEFER_ACCEPT); after `wait`, which is
+/// rounded up to a step of retransmission, a silent connection is accepted all the same.
+///
+/// # Errors
+/// When the socket is not TCP.
+pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Duration) -> io::Result<()> {
+    set_tcp_int(fd, libc::TCP_DEFER_ACCEPT, i32::try_from(wait.as_secs().max(1)).unwrap_or(i32::MAX))
+}
+
+fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let fd = fd.as_fd();
+    let size = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a live integer of the
+    // size that is told, and the kernel only reads it.
+    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), size) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

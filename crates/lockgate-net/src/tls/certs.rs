@@ -1,0 +1,278 @@
+//! One certificate: read from its files, matched with its key, described for the operator.
+//!
+//! Does not choose between certificates: see `store`.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustls::pki_types::CertificateDer;
+use rustls::sign::{CertifiedKey, SigningKey};
+
+use super::error::{CertError, Warning};
+use super::ocsp;
+use super::pem::{self, PemFile};
+use super::private_key::{self, KeyKind, public_half};
+use super::stamp::{Stamp, stamp};
+use super::x509::{self, Facts, system_time};
+
+/// Where one certificate lies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CertFiles {
+    /// PEM: the site's own certificate first, then its chain; the key may be in here too.
+    pub cert: PathBuf,
+    /// PEM file of the private key. `None`: in the certificate's file, else beside it
+    /// (`x.crt` → `x.key`, `fullchain.pem` → `privkey.pem`).
+    pub key: Option<PathBuf>,
+    /// DER file of an OCSP response to staple.
+    pub ocsp: Option<PathBuf>,
+}
+
+impl CertFiles {
+    /// A certificate whose key is found by the rules of [`CertFiles::key`], with nothing stapled.
+    pub fn of(cert: impl Into<PathBuf>) -> Self {
+        Self { cert: cert.into(), key: None, ocsp: None }
+    }
+}
+
+/// A certificate with its chain and key, ready to be shown to clients.
+#[derive(Debug)]
+pub struct Certificate {
+    files: CertFiles,
+    key_path: PathBuf,
+    facts: Facts,
+    plain: Arc<CertifiedKey>,
+    staple: Option<Staple>,
+    warnings: Vec<Warning>,
+    stamps: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+/// The same certificate with an OCSP response, and the second since 1970 that ends it.
+#[derive(Debug)]
+struct Staple {
+    key: Arc<CertifiedKey>,
+    until: Option<i64>,
+}
+
+impl Certificate {
+    /// Reads a certificate, its key and its OCSP response.
+    ///
+    /// # Errors
+    /// See [`CertError`]. A certificate that has expired is no error: see [`Certificate::warnings`].
+    pub fn load(files: &CertFiles) -> Result<Self, CertError> {
+        Parts::read(files)?.join(|_| None)
+    }
+
+    /// The entry of the settings it was read from.
+    pub fn files(&self) -> &CertFiles {
+        &self.files
+    }
+
+    /// Every file that has a part of it: certificate, key, OCSP response.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.stamps.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// Where its private key was found.
+    pub fn key_path(&self) -> &Path {
+        &self.key_path
+    }
+
+    /// DNS names in lower case, wildcards as `*.example.com`: the subject alternative names, or
+    /// the common name of a certificate that has none of those.
+    pub fn names(&self) -> &[String] {
+        &self.facts.names
+    }
+
+    /// IP addresses among the subject alternative names. No client names one in SNI (RFC 6066 §3).
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.facts.addresses
+    }
+
+    /// Start of its validity.
+    pub fn not_before(&self) -> SystemTime {
+        self.facts.not_before
+    }
+
+    /// End of its validity.
+    pub fn not_after(&self) -> SystemTime {
+        self.facts.not_after
+    }
+
+    /// Whom it names, as text.
+    pub fn subject(&self) -> &str {
+        &self.facts.subject
+    }
+
+    /// Who signed it, as text.
+    pub fn issuer(&self) -> &str {
+        &self.facts.issuer
+    }
+
+    /// The kind of its key.
+    pub fn key_kind(&self) -> KeyKind {
+        self.facts.kind
+    }
+
+    /// What is odd about it at the time `now`.
+    pub fn warnings(&self, now: SystemTime) -> Vec<Warning> {
+        let mut warnings: Vec<_> = self.validity_warning(now).into_iter().collect();
+        warnings.extend(self.warnings.iter().cloned());
+        if let (Some(staple), Some(ocsp)) = (&self.staple, &self.files.ocsp)
+            && !staple.is_current(now)
+        {
+            warnings.push(Warning::OcspOutOfDate { ocsp: ocsp.clone() });
+        }
+        warnings
+    }
+
+    fn validity_warning(&self, now: SystemTime) -> Option<Warning> {
+        const SOON: Duration = Duration::from_secs(14 * DAY);
+        let cert = self.files.cert.clone();
+        if let Ok(since) = now.duration_since(self.facts.not_after) {
+            return Some(Warning::Expired { cert, days: since.as_secs() / DAY });
+        }
+        if let Ok(until) = self.facts.not_before.duration_since(now)
+            && !until.is_zero()
+        {
+            return Some(Warning::NotYetValid { cert, days: until.as_secs() / DAY });
+        }
+        let left = self.facts.not_after.duration_since(now).unwrap_or_default();
+        (left <= SOON).then_some(Warning::ExpiresSoon { cert, days: left.as_secs() / DAY })
+    }
+
+    /// Whether an OCSP response is stapled at the time `now`.
+    pub fn is_stapled(&self, now: SystemTime) -> bool {
+        self.staple.as_ref().is_some_and(|staple| staple.is_current(now))
+    }
+
+    /// What is sent: with the OCSP response while that is fresh, for clients take a stale one for an attack.
+    pub(super) fn certified_key(&self) -> &Arc<CertifiedKey> {
+        match &self.staple {
+            Some(staple) if staple.is_current(SystemTime::now()) => &staple.key,
+            _ => &self.plain,
+        }
+    }
+
+    pub(super) fn public_key(&self) -> &[u8] {
+        &self.facts.public_key
+    }
+
+    /// Whether any of its files is another one than when it was read.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.stamps.iter().any(|(path, before)| stamp(path).ok() != *before)
+    }
+}
+
+impl Staple {
+    fn is_current(&self, now: SystemTime) -> bool {
+        self.until.is_none_or(|until| now < system_time(until))
+    }
+}
+
+/// A certificate and a key that are read but not yet found to belong together: the store wants to
+/// see all certificates before it says whose key a stray one is.
+pub(super) struct Parts {
+    files: CertFiles,
+    chain: Vec<CertificateDer<'static>>,
+    facts: Facts,
+    chain_keys: Vec<Vec<u8>>,
+    keys: Vec<Arc<dyn SigningKey>>,
+    key_path: PathBuf,
+    ocsp: Option<(Vec<u8>, Vec<ocsp::Answer>)>,
+    warnings: Vec<Warning>,
+    stamps: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+impl Parts {
+    pub(super) fn read(files: &CertFiles) -> Result<Self, CertError> {
+        // Stamps are taken before reading: a change in between then looks like one, not like none.
+        let mut stamps = vec![stamped(&files.cert)];
+        let file = PemFile::read(&files.cert)?;
+        let chain = file.require_certificates(&files.cert)?.to_vec();
+        let parsed = x509::parse_chain(&chain, &files.cert)?;
+        let (leaf, mut warnings) = (&parsed[0], x509::chain_warnings(&parsed, &files.cert));
+        let facts = Facts::of(leaf, &files.cert)?;
+        let chain_keys = parsed.iter().map(|parsed| parsed.public_key().raw.to_vec()).collect();
+
+        let (key_path, keys) = private_key::find(files, &file)?;
+        if key_path != files.cert {
+            stamps.push(stamped(&key_path));
+        }
+        warnings.extend(private_key::readable_by_others(&key_path));
+
+        let mut answer = None;
+        if let Some(path) = &files.ocsp {
+            stamps.push(stamped(path));
+            let bytes = pem::read_bytes(path)?;
+            let answers =
+                ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp { path: path.clone(), reason })?;
+            answer = Some((bytes, answers));
+        }
+        Ok(Self {
+            files: files.clone(),
+            facts,
+            chain_keys,
+            keys,
+            key_path,
+            ocsp: answer,
+            warnings,
+            stamps,
+            chain,
+        })
+    }
+
+    pub(super) fn public_key(&self) -> &[u8] {
+        &self.facts.public_key
+    }
+
+    /// Matches certificate and key; `owner_of` names the certificate that has a public key.
+    pub(super) fn join(self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> Result<Certificate, CertError> {
+        let belongs =
+            |public: &[u8]| self.keys.iter().find(|key| public_half(key).as_deref() == Some(public));
+        let Some(key) = belongs(&self.facts.public_key).cloned() else {
+            return Err(self.mismatch(owner_of));
+        };
+        let plain = CertifiedKey::new(self.chain, key);
+        let mut warnings = self.warnings;
+        let staple = self.ocsp.and_then(|(bytes, answers)| {
+            match answers.iter().find(|answer| answer.serial == self.facts.serial) {
+                Some(answer) => {
+                    let key = Arc::new(CertifiedKey { ocsp: Some(bytes), ..plain.clone() });
+                    Some(Staple { key, until: answer.next_update })
+                }
+                None => {
+                    let ocsp = self.files.ocsp.clone().unwrap_or_default();
+                    warnings.push(Warning::OcspOfAnother { cert: self.files.cert.clone(), ocsp });
+                    None
+                }
+            }
+        });
+        Ok(Certificate {
+            files: self.files,
+            key_path: self.key_path,
+            facts: self.facts,
+            plain: Arc::new(plain),
+            staple,
+            warnings,
+            stamps: self.stamps,
+        })
+    }
+
+    fn mismatch(&self, owner_of: impl Fn(&[u8]) -> Option<PathBuf>) -> CertError {
+        let publics: Vec<_> = self.keys.iter().filter_map(public_half).collect();
+        let inside = self.chain_keys.iter().position(|public| publics.contains(public));
+        if let Some(index) = inside {
+            return CertError::LeafNotFirst { path: self.files.cert.clone(), position: index + 1 };
+        }
+        let owner = publics.iter().find_map(|public| owner_of(public));
+        CertError::Mismatch { cert: self.files.cert.clone(), key: self.key_path.clone(), owner }
+    }
+}
+
+fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {
+    (path.to_owned(), stamp(path).ok())
+}
+
+const DAY: u64 = 24 * 60 * 60;

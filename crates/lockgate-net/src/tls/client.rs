@@ -1,0 +1,227 @@
+//! TLS towards endpoints: the endpoint's certificate is always verified.
+//!
+//! Does not drive handshakes: see `handshake`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::error::CertError;
+use super::pem;
+use super::policy::Policy;
+
+/// Who is trusted to sign an endpoint's certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaSource {
+    /// The CAs that the system trusts.
+    System,
+    /// Those in a PEM file and no others.
+    File(PathBuf),
+}
+
+/// What TLS is like towards the endpoints of one pool.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// Who is trusted.
+    pub ca: CaSource,
+    /// Protocol names offered, the preferred one first; may be empty.
+    pub alpn: Vec<Vec<u8>>,
+    /// Name sent as SNI and looked for in the certificate; `None`: the endpoint's own.
+    pub name: Option<String>,
+}
+
+/// Why TLS towards endpoints cannot start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectorError {
+    /// The CA file could not be loaded.
+    #[error("endpoints cannot be verified: {0}")]
+    Ca(CertError),
+    /// None of the usual files with the system's CAs is there.
+    #[error("endpoints cannot be verified: no CAs of the system in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
+    NoSystemCas,
+    /// A name that is neither a host name nor an IP address, or none at all.
+    #[error("no certificate can be for the name {name:?}; name the endpoint's certificate")]
+    BadName {
+        /// As written.
+        name: String,
+    },
+    /// A protocol name for ALPN must have 1 to 255 bytes (RFC 7301 §3.1).
+    #[error("an ALPN protocol name has {length} bytes; 1 to 255 are allowed")]
+    AlpnLength {
+        /// Its length in bytes.
+        length: usize,
+    },
+    /// The TLS library refused the settings.
+    #[error("TLS settings refused: {0}")]
+    Refused(String),
+}
+
+/// TLS towards the endpoints of one pool, shared by the workers, which resume each other's sessions.
+#[derive(Debug)]
+pub struct Connector {
+    config: Arc<ClientConfig>,
+    name: Option<ServerName<'static>>,
+}
+
+impl Connector {
+    /// Reads the CAs and checks the settings.
+    ///
+    /// # Errors
+    /// See [`ConnectorError`].
+    pub fn new(settings: ClientSettings) -> Result<Self, ConnectorError> {
+        if let Some(length) = settings.alpn.iter().map(Vec::len).find(|length| !(1..=255).contains(length)) {
+            return Err(ConnectorError::AlpnLength { length });
+        }
+        let name = settings.name.as_deref().map(server_name).transpose()?;
+        let roots = match &settings.ca {
+            CaSource::System => system_roots(&SYSTEM_BUNDLES)?,
+            CaSource::File(path) => file_roots(path).map_err(ConnectorError::Ca)?,
+        };
+        let policy = Policy::intermediate();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(policy.provider()))
+            .with_protocol_versions(&policy.protocol_versions())
+            .map_err(|error| ConnectorError::Refused(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = settings.alpn;
+        // The record layer is our own: see `record`.
+        config.enable_secret_extraction = true;
+        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        Ok(Self { config: Arc::new(config), name })
+    }
+
+    /// What the next handshake takes.
+    pub(crate) fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
+    /// The name that an endpoint's certificate must have: the configured one, else that of
+    /// `endpoint_host`, which is a host name or an IP address (IPv6 with or without brackets). An
+    /// address is not sent as SNI (RFC 6066 §3).
+    ///
+    /// # Errors
+    /// `BadName`, also for the empty host of a Unix socket.
+    pub(crate) fn server_name(&self, endpoint_host: &str) -> Result<ServerName<'static>, ConnectorError> {
+        self.name.clone().map_or_else(|| server_name(endpoint_host), Ok)
+    }
+
+    /// Whether [`ClientSettings::name`] is needed to reach `endpoint_host`: that is no name itself.
+    pub fn needs_name(&self, endpoint_host: &str) -> bool {
+        self.server_name(endpoint_host).is_err()
+    }
+}
+
+fn server_name(written: &str) -> Result<ServerName<'static>, ConnectorError> {
+    let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);
+    // A last dot is right in DNS and wrong in SNI.
+    let bare = bare.strip_suffix('.').unwrap_or(bare);
+    let name = ServerName::try_from(bare.to_owned());
+    name.map_err(|_| ConnectorError::BadName { name: written.to_owned() }).map(|name| match name {
+        ServerName::DnsName(name) => ServerName::DnsName(name.to_lowercase_owned()),
+        other => other,
+    })
+}
+
+fn file_roots(path: &Path) -> Result<RootCertStore, CertError> {
+    let mut roots = RootCertStore::empty();
+    for (index, der) in pem::read_certificates(path)?.into_iter().enumerate() {
+        roots.add(der).map_err(|error| CertError::BadCertificate {
+            path: path.to_owned(),
+            position: index + 1,
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The first bundle that is there counts. What rustls cannot parse in it is left out: no operator
+/// could mend the system's list, and a CA that is missing only trusts less.
+fn system_roots(bundles: &[&str]) -> Result<RootCertStore, ConnectorError> {
+    for path in bundles.iter().map(Path::new) {
+        let certificates = match pem::read_certificates(path) {
+            Ok(certificates) => certificates,
+            Err(CertError::Missing { .. }) => continue,
+            Err(error) => return Err(ConnectorError::Ca(error)),
+        };
+        let mut roots = RootCertStore::empty();
+        if roots.add_parsable_certificates(certificates).0 > 0 {
+            return Ok(roots);
+        }
+    }
+    Err(ConnectorError::NoSystemCas)
+}
+
+/// Debian and Alpine, Fedora and Red Hat, openSUSE, the BSDs.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Names whose sessions are kept; rustls keeps up to 8 tickets for each.
+const SESSIONS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::fixtures::{Ca, Folder};
+
+    fn settings(ca: CaSource, name: Option<&str>) -> ClientSettings {
+        ClientSettings { ca, alpn: Vec::new(), name: name.map(str::to_owned) }
+    }
+
+    #[test]
+    fn the_configured_name_wins_over_the_host_of_the_endpoint() {
+        let folder = Folder::new();
+        let ca = CaSource::File(folder.write("ca.pem", Ca::new("ours").pem()));
+        let own = Connector::new(settings(ca.clone(), None)).unwrap();
+        let named = Connector::new(settings(ca, Some("App.Internal."))).unwrap();
+        let name = |connector: &Connector, host: &str| {
+            connector.server_name(host).map(|name| name.to_str().into_owned())
+        };
+        assert_eq!(name(&own, "db.example"), Ok("db.example".into()));
+        assert_eq!(name(&own, "10.0.0.1"), Ok("10.0.0.1".into()));
+        assert_eq!(name(&own, "[::1]"), Ok("::1".into()));
+        assert_eq!(name(&named, "10.0.0.1"), Ok("app.internal".into()));
+        assert!(own.needs_name(""), "a Unix socket has no name");
+        assert!(!named.needs_name(""));
+    }
+
+    #[test]
+    fn names_that_no_certificate_can_have_are_refused() {
+        let folder = Folder::new();
+        let ca = CaSource::File(folder.write("ca.pem", Ca::new("ours").pem()));
+        for name in ["", "a b", "*.example", "-", "a..b"] {
+            let refused = Connector::new(settings(ca.clone(), Some(name))).unwrap_err();
+            assert_eq!(refused, ConnectorError::BadName { name: name.to_owned() });
+        }
+    }
+
+    #[test]
+    fn a_ca_file_that_cannot_be_used_is_an_error() {
+        let folder = Folder::new();
+        let missing = CaSource::File(folder.path("missing.pem"));
+        let refused = Connector::new(settings(missing, None)).unwrap_err();
+        assert!(matches!(refused, ConnectorError::Ca(CertError::Missing { .. })));
+        let empty = CaSource::File(folder.write("empty.pem", "\n"));
+        let refused = Connector::new(settings(empty, None)).unwrap_err();
+        assert!(matches!(refused, ConnectorError::Ca(CertError::Empty { .. })));
+        let mut alpn = settings(CaSource::System, None);
+        alpn.alpn = vec![Vec::new()];
+        assert_eq!(Connector::new(alpn).unwrap_err(), ConnectorError::AlpnLength { length: 0 });
+    }
+
+    #[test]
+    fn the_first_bundle_of_the_system_that_is_there_is_taken() {
+        let folder = Folder::new();
+        let bundle = folder.write("bundle.pem", [Ca::new("a").pem(), Ca::new("b").pem()].concat());
+        let missing = folder.path("missing.pem");
+        let paths = [missing.to_str().unwrap(), bundle.to_str().unwrap()];
+        assert_eq!(system_roots(&paths).unwrap().len(), 2);
+        assert_eq!(system_roots(&paths[..1]).unwrap_err(), ConnectorError::NoSystemCas);
+    }
+}

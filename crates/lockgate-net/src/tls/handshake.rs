@@ -1,0 +1,304 @@
+//! TLS handshakes over a socket, both as the one that accepts and as the one that connects.
+//!
+//! Drives rustls' unbuffered connections, which read from and write to buffers of ours, and turns what they
+//! agree on into a [`Session`]. Has no deadline: that is the caller's.
+
+use std::future::poll_fn;
+use std::io;
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
+use rustls::{AlertDescription, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, PeerIncompatible, ProtocolVersion};
+
+use super::client::{Connector, ConnectorError};
+use super::server::Acceptor;
+use super::session::{Keys, Rest, Session};
+use super::verify;
+use crate::socket::Socket;
+
+/// What one read of the handshake asks for: a client's flight, certificate included, seldom has more.
+const READ: usize = 4096;
+/// What may be received and not yet used: the longest handshake message that rustls takes is 64 KB.
+const MAX_UNUSED: usize = 128 * 1024;
+/// What one flight of handshake messages has at the most, as a first guess.
+const FLIGHT: usize = 4096;
+
+const TLS13: &str = "TLSv1.3";
+
+/// What both sides agreed on; for logs and for the PROXY header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Negotiated {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite by its IANA name.
+    pub cipher: &'static str,
+    /// The protocol chosen by ALPN (RFC 7301), if any.
+    pub alpn: Option<Box<[u8]>>,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// The common name of the peer's certificate, if it showed one that was verified.
+    pub peer_name: Option<Box<str>>,
+}
+
+/// A finished handshake.
+#[derive(Debug)]
+pub struct Established {
+    /// The session that follows.
+    pub session: Box<Session>,
+    /// What was agreed on.
+    pub negotiated: Negotiated,
+    /// What is still to be sent before any data: the session tickets of TLS 1.3, which may wait for the first answer.
+    pub unsent: Vec<u8>,
+}
+
+/// Why a handshake failed.
+#[derive(Debug, thiserror::Error)]
+pub enum HandshakeError {
+    /// The connection broke.
+    #[error("connection broke: {0}")]
+    Io(#[from] io::Error),
+    /// The peer closed before the handshake was over.
+    #[error("peer closed during the handshake")]
+    Closed,
+    /// TLS could not agree, or the peer did not prove who it is.
+    #[error("{0}")]
+    Tls(#[from] Error),
+    /// The endpoint has no name that a certificate could be checked against.
+    #[error(transparent)]
+    Name(#[from] ConnectorError),
+    /// The peer sends without ever completing a message.
+    #[error("handshake message too long")]
+    TooLong,
+}
+
+impl HandshakeError {
+    /// The reason as a word of a closed list, for metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Io(_) | Self::Closed => "closed",
+            Self::TooLong => "malformed",
+            Self::Name(_) => "other",
+            Self::Tls(error) => reason(error),
+        }
+    }
+}
+
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::NoApplicationProtocol => "no_application_protocol",
+        Error::PeerIncompatible(
+            PeerIncompatible::SupportedVersionsExtensionRequired
+            | PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::Tls13RequiredForQuic
+            | PeerIncompatible::ServerDoesNotSupportTls12Or13,
+        ) => "no_common_version",
+        Error::PeerIncompatible(_) => "no_common_cipher",
+        Error::NoCertificatesPresented => "no_client_certificate",
+        Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_) => "bad_certificate",
+        Error::AlertReceived(
+            AlertDescription::UnknownCA
+            | AlertDescription::BadCertificate
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::CertificateExpired
+            | AlertDescription::UnsupportedCertificate,
+        ) => "refused_our_certificate",
+        Error::AlertReceived(_) => "alert",
+        Error::InvalidMessage(_) | Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => "malformed",
+        Error::InappropriateHandshakeMessage { .. } | Error::DecryptError => "malformed",
+        _ => "other",
+    }
+}
+
+/// Accepts TLS on `socket`, of which `received` was read already: at least a whole ClientHello.
+///
+/// # Errors
+/// When the handshake fails; the peer has been told by an alert where there was one to send.
+pub async fn accept(socket: &Socket, acceptor: &Acceptor, received: Vec<u8>) -> Result<Established, HandshakeError> {
+    let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
+    let mut wire = Wire::new(socket, received);
+    loop {
+        let status = connection.process_tls_records(&mut wire.incoming);
+        let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
+        if let Turn::Finished = wire.turn(used, step).await? {
+            break;
+        }
+    }
+    let negotiated = negotiated(&connection)?;
+    // What is unsent in TLS 1.3 are tickets: where a request is here already they share the packet of its answer.
+    if negotiated.version != TLS13 || (wire.incoming.is_empty() && wire.rest.early.is_empty()) {
+        wire.flush().await?;
+    }
+    let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
+    Ok(wire.establish(Keys::Server(kernel), secrets, negotiated))
+}
+
+/// Makes TLS on a connected `socket` towards an endpoint that was dialled by the name or address `host`; `preface`
+/// goes before it in plain.
+///
+/// # Errors
+/// When the handshake fails, or the endpoint does not prove that it is `host`.
+pub async fn connect(
+    socket: &Socket,
+    connector: &Connector,
+    host: &str,
+    preface: Vec<u8>,
+) -> Result<Established, HandshakeError> {
+    let name = connector.server_name(host)?;
+    let mut connection = UnbufferedClientConnection::new(connector.config().clone(), name)?;
+    let mut wire = Wire::new(socket, Vec::new());
+    wire.outgoing = preface;
+    loop {
+        let status = connection.process_tls_records(&mut wire.incoming);
+        let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
+        if let Turn::Finished = wire.turn(used, step).await? {
+            break;
+        }
+    }
+    wire.flush().await?;
+    let negotiated = negotiated(&connection)?;
+    let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
+    Ok(wire.establish(Keys::Client(kernel), secrets, negotiated))
+}
+
+/// What to do after one step of rustls.
+enum Turn {
+    Again,
+    Finished,
+}
+
+/// What one step of rustls asked for.
+enum Step {
+    Again,
+    NeedMore,
+    Finished,
+    Failed(Error),
+}
+
+/// Takes what one step of rustls gives, and says how much of the input is used and what comes next.
+fn absorb<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>, rest: &mut Rest) -> (usize, Step) {
+    let step = match status.state {
+        Err(error) => Step::Failed(error),
+        Ok(ConnectionState::EncodeTlsData(mut message)) => {
+            let start = outgoing.len();
+            outgoing.resize(start + FLIGHT, 0);
+            let mut encoded = message.encode(&mut outgoing[start..]);
+            if let Err(EncodeError::InsufficientSize(needed)) = &encoded {
+                outgoing.resize(start + needed.required_size, 0);
+                encoded = message.encode(&mut outgoing[start..]);
+            }
+            outgoing.truncate(start + encoded.unwrap_or(0));
+            Step::Again
+        }
+        // It leaves before we wait for anything, in one write with what follows.
+        Ok(ConnectionState::TransmitTlsData(sent)) => {
+            sent.done();
+            Step::Again
+        }
+        Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+            while let Some(Ok(record)) = traffic.next_record() {
+                rest.early.extend_from_slice(record.payload);
+            }
+            Step::Again
+        }
+        Ok(ConnectionState::PeerClosed) => {
+            rest.closed = true;
+            Step::Again
+        }
+        Ok(ConnectionState::WriteTraffic(_)) => Step::Finished,
+        // Early data is not offered, and a handshake that ends by close_notify from both sides is none.
+        Ok(ConnectionState::BlockedHandshake) => Step::NeedMore,
+        Ok(_) => Step::Failed(Error::HandshakeNotComplete),
+    };
+    (status.discard, step)
+}
+
+/// Both directions of a connection while it shakes hands.
+struct Wire<'a> {
+    socket: &'a Socket,
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    rest: Rest,
+    failed: Option<Error>,
+}
+
+impl<'a> Wire<'a> {
+    fn new(socket: &'a Socket, incoming: Vec<u8>) -> Self {
+        Self { socket, incoming, outgoing: Vec::new(), rest: Rest::default(), failed: None }
+    }
+
+    async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
+        self.incoming.drain(..used);
+        match step {
+            Step::Again => return Ok(Turn::Again),
+            Step::Finished => return Ok(Turn::Finished),
+            // rustls hands out the alert for it in the next step; the error comes again after that.
+            Step::Failed(error) if self.failed.is_none() => self.failed = Some(error),
+            Step::Failed(_) | Step::NeedMore if self.failed.is_some() => {
+                // The peer may be gone already: what failed is the handshake.
+                let _ = self.flush().await;
+                return Err(self.failed.take().map_or(HandshakeError::Closed, HandshakeError::from));
+            }
+            Step::Failed(_) | Step::NeedMore => {
+                if self.rest.closed {
+                    return Err(HandshakeError::Closed);
+                }
+                self.flush().await?;
+                self.receive().await?;
+            }
+        }
+        Ok(Turn::Again)
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let mut sent = 0;
+        while sent < self.outgoing.len() {
+            sent += poll_fn(|cx| self.socket.poll_send(cx, &self.outgoing[sent..])).await?;
+        }
+        self.outgoing.clear();
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<(), HandshakeError> {
+        let start = self.incoming.len();
+        if start > MAX_UNUSED {
+            return Err(HandshakeError::TooLong);
+        }
+        self.incoming.resize(start + READ, 0);
+        let received = poll_fn(|cx| self.socket.poll_recv(cx, &mut self.incoming[start..])).await;
+        self.incoming.truncate(start + received.as_ref().map_or(0, |&n| n));
+        if received? == 0 { Err(HandshakeError::Closed) } else { Ok(()) }
+    }
+
+    fn establish(mut self, keys: Keys, secrets: ExtractedSecrets, negotiated: Negotiated) -> Established {
+        self.rest.partial = self.incoming;
+        Established { session: Session::new(keys, secrets, self.rest), negotiated, unsent: self.outgoing }
+    }
+}
+
+fn negotiated(connection: &CommonState) -> Result<Negotiated, HandshakeError> {
+    let version = connection.protocol_version().ok_or(Error::HandshakeNotComplete)?;
+    let suite = connection.negotiated_cipher_suite().ok_or(Error::HandshakeNotComplete)?;
+    let peer_name = connection
+        .peer_certificates()
+        .and_then(|chain| chain.first())
+        .and_then(|certificate| verify::common_name(certificate.as_ref()));
+    Ok(Negotiated {
+        version: if version == ProtocolVersion::TLSv1_3 { TLS13 } else { "TLSv1.2" },
+        cipher: cipher_name(suite.suite()),
+        alpn: connection.alpn_protocol().map(Box::from),
+        resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        peer_name: peer_name.map(String::into_boxed_str),
+    })
+}
+
+/// The IANA name: that of rustls for the suites of TLS 1.3 is its own.
+fn cipher_name(suite: CipherSuite) -> &'static str {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        other => other.as_str().unwrap_or("unknown"),
+    }
+}

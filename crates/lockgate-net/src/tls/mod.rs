@@ -1,0 +1,41 @@
+//! TLS on both sides: certificates, tickets, policy, and what a handshake needs to begin.
+//!
+//! The only room of the project that names a type of rustls. It reads files when asked to and
+//! watches nothing: the supervisor decides when to call `reload` and `rotate_if_due`.
+//!
+//! - `server`: [`Acceptor`], TLS towards clients · `client`: [`Connector`], TLS towards endpoints
+//! - `store`: certificates by SNI · `certs`: one certificate from its files · `pem`, `x509`,
+//!   `private_key`, `ocsp`: what is in them · `stamp`: whether they changed
+//! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client certificates
+
+mod certs;
+mod client;
+mod error;
+#[cfg(test)]
+mod fixtures;
+pub mod handshake;
+mod ocsp;
+mod pem;
+mod policy;
+mod private_key;
+pub mod record;
+mod server;
+pub mod session;
+mod stamp;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tickets;
+mod verify;
+mod x509;
+
+pub use certs::{CertFiles, Certificate};
+pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
+pub use error::{CertError, TlsSetupError, Warning};
+pub use policy::{Group, Policy, PolicyError, Suite, Version};
+pub use private_key::KeyKind;
+pub use server::{Acceptor, ServerSettings};
+pub use stamp::{Stamp, stamp};
+pub use store::{CertSummary, ReloadReport, Store};
+pub use tickets::{KeysReloaded, Rotation, TicketError, TicketRing};
+pub use verify::{ClientAuthMode, ClientAuthSettings, common_name};

@@ -1,0 +1,326 @@
+//! The TLS record layer after the handshake: plaintext ↔ records, sans-IO, in the caller's buffers.
+//!
+//! rustls makes the handshake and derives every key; this room only protects and unprotects records with
+//! them (RFC 8446 §5, RFC 5246 §6.2, RFC 5288, RFC 7905), straight from one buffer of the worker's into another.
+//! rustls' own buffers cost one allocation and two copies a record and 4 KB a connection: see
+//! `docs/notes/001-record-layer.md` for the figures that this room earns its place by.
+//! Does not know sockets, key updates or what an alert means: see `session`.
+
+use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
+
+/// Plaintext that fits one record (RFC 8446 §5.1).
+pub const MAX_PLAINTEXT: usize = 16_384;
+/// Type, version and length before every record.
+pub const HEADER: usize = 5;
+/// What one record adds to its plaintext at the most: header, explicit nonce or inner type, tag.
+pub const MAX_OVERHEAD: usize = HEADER + 8 + TAG;
+
+const TAG: usize = 16;
+const NONCE: usize = 12;
+const EXPLICIT_NONCE: usize = 8;
+/// RFC 8446 §5.2 allows 256 bytes of expansion, RFC 5246 §6.2.3 2,048.
+const MAX_EXPANSION_13: usize = 256;
+const MAX_EXPANSION_12: usize = 2_048;
+/// Records that one AES-GCM key may protect (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in reach.
+const GCM_RECORDS: u64 = 1 << 24;
+
+/// The content types of RFC 8446 §5.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ContentType {
+    /// Meaningless once the handshake is over.
+    ChangeCipherSpec,
+    /// A close or an error.
+    Alert,
+    /// Tickets, key updates; a renegotiation in TLS 1.2.
+    Handshake,
+    /// What the application sends.
+    ApplicationData,
+}
+
+impl ContentType {
+    fn parse(byte: u8) -> Option<Self> {
+        Some(match byte {
+            20 => Self::ChangeCipherSpec,
+            21 => Self::Alert,
+            22 => Self::Handshake,
+            23 => Self::ApplicationData,
+            _ => return None,
+        })
+    }
+
+    fn byte(self) -> u8 {
+        match self {
+            Self::ChangeCipherSpec => 20,
+            Self::Alert => 21,
+            Self::Handshake => 22,
+            Self::ApplicationData => 23,
+        }
+    }
+}
+
+/// Why a record is refused; each is one alert of RFC 8446 §6.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// It does not authenticate under the key.
+    #[error("record does not authenticate")]
+    BadMac,
+    /// It, or the plaintext in it, is longer than a record may be.
+    #[error("record is too long")]
+    Overflow,
+    /// It is too short, of no known type, or of another protocol.
+    #[error("record is malformed")]
+    Malformed,
+    /// The key has protected as many records as it may.
+    #[error("record limit of the key is reached")]
+    Exhausted,
+}
+
+impl RecordError {
+    /// The alert that tells the peer.
+    pub fn alert(self) -> u8 {
+        match self {
+            Self::BadMac => 20,
+            Self::Overflow => 22,
+            Self::Malformed => 10,
+            Self::Exhausted => 80,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// The type is inside, the header is the additional data (RFC 8446 §5.2).
+    Tls13,
+    /// Eight bytes of nonce lead every record (RFC 5288 §3).
+    Tls12Gcm,
+    /// The nonce is implied (RFC 7905 §2).
+    Tls12ChaCha,
+}
+
+/// One direction's key, with the number of the next record.
+struct Key {
+    aead: LessSafeKey,
+    iv: [u8; NONCE],
+    sequence: u64,
+    limit: u64,
+    layout: Layout,
+}
+
+impl Key {
+    fn new(version: ProtocolVersion, (sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
+        let (algorithm, key, iv, limit) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, GCM_RECORDS),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, GCM_RECORDS),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv, u64::MAX),
+            _ => unreachable!("our policies offer these three AEADs only"),
+        };
+        let layout = match (version, algorithm == &CHACHA20_POLY1305) {
+            (ProtocolVersion::TLSv1_3, _) => Layout::Tls13,
+            (_, false) => Layout::Tls12Gcm,
+            (_, true) => Layout::Tls12ChaCha,
+        };
+        let unbound = UnboundKey::new(algorithm, key.as_ref()).expect("rustls derives keys of the right length");
+        let iv = iv.as_ref().try_into().expect("every TLS AEAD has a 12-byte nonce");
+        Self { aead: LessSafeKey::new(unbound), iv, sequence, limit, layout }
+    }
+
+    /// IV XOR the record's number (RFC 8446 §5.3); for TLS 1.2 AES-GCM rustls derives the explicit part alike.
+    fn nonce(&self) -> [u8; NONCE] {
+        let mut nonce = self.iv;
+        for (byte, number) in nonce[4..].iter_mut().zip(self.sequence.to_be_bytes()) {
+            *byte ^= number;
+        }
+        nonce
+    }
+
+    /// The additional data of TLS 1.2: number, type, version, length of the plaintext (RFC 5246 §6.2.3.3).
+    fn additional_12(&self, kind: u8, plaintext: usize) -> [u8; 13] {
+        let mut aad = [0; 13];
+        aad[..8].copy_from_slice(&self.sequence.to_be_bytes());
+        aad[8] = kind;
+        aad[9..11].copy_from_slice(&[3, 3]);
+        aad[11..].copy_from_slice(&(plaintext as u16).to_be_bytes());
+        aad
+    }
+
+    fn advance(&mut self) {
+        self.sequence += 1;
+    }
+}
+
+/// Protects what we send.
+pub struct Sealer(Key);
+
+impl Sealer {
+    /// `secrets` are the transmit half of what rustls extracted.
+    pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
+        Self(Key::new(version, secrets))
+    }
+
+    /// Whether the key is near the end of its life, so that a key update is due (RFC 8446 §4.6.3).
+    pub fn is_worn(&self) -> bool {
+        self.0.sequence.saturating_add(64) >= self.0.limit
+    }
+
+    /// Bytes that sealing `plaintext` bytes takes at the most.
+    pub const fn sealed_len(plaintext: usize) -> usize {
+        plaintext + (plaintext / MAX_PLAINTEXT + 1) * MAX_OVERHEAD
+    }
+
+    /// Seals `plaintext` as application data in records of at most 16 KB; says how many bytes of `out` are used.
+    ///
+    /// `out` must have room for [`Sealer::sealed_len`].
+    ///
+    /// # Errors
+    /// [`RecordError::Exhausted`] when the key may not protect that many more records.
+    pub fn seal_data(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, RecordError> {
+        let mut used = 0;
+        for piece in plaintext.chunks(MAX_PLAINTEXT) {
+            used += self.seal(ContentType::ApplicationData, piece, &mut out[used..])?;
+        }
+        Ok(used)
+    }
+
+    /// Seals one record of any type.
+    ///
+    /// # Errors
+    /// [`RecordError::Exhausted`] when the key may protect no more records.
+    pub fn seal(&mut self, kind: ContentType, plaintext: &[u8], out: &mut [u8]) -> Result<usize, RecordError> {
+        let key = &mut self.0;
+        if key.sequence >= key.limit {
+            return Err(RecordError::Exhausted);
+        }
+        let nonce = key.nonce();
+        let (lead, trail, outer): (&[u8], &[u8], _) = match key.layout {
+            Layout::Tls13 => (&[], &[kind.byte()], ContentType::ApplicationData),
+            Layout::Tls12Gcm => (&nonce[NONCE - EXPLICIT_NONCE..], &[], kind),
+            Layout::Tls12ChaCha => (&[], &[], kind),
+        };
+        let body = lead.len() + plaintext.len() + trail.len() + TAG;
+        let (header, rest) = out.split_at_mut(HEADER);
+        header.copy_from_slice(&[outer.byte(), 3, 3, (body >> 8) as u8, body as u8]);
+        let (explicit, rest) = rest.split_at_mut(lead.len());
+        explicit.copy_from_slice(lead);
+        let (ciphertext, rest) = rest.split_at_mut(plaintext.len());
+        let end = &mut rest[..trail.len() + TAG];
+        let additional_12;
+        let aad: &[u8] = match key.layout {
+            Layout::Tls13 => header,
+            _ => {
+                additional_12 = key.additional_12(kind.byte(), plaintext.len());
+                &additional_12
+            }
+        };
+        key.aead
+            .seal_out_of_place_scatter(Nonce::assume_unique_for_key(nonce), Aad::from(aad), plaintext, ciphertext, trail, end)
+            .expect("buffers have the lengths that the AEAD asks for");
+        key.advance();
+        Ok(HEADER + body)
+    }
+}
+
+/// What one record held once it was opened: its plaintext is at the front of the buffer it was opened into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// What it carries.
+    pub kind: ContentType,
+    /// Bytes of plaintext.
+    pub len: usize,
+}
+
+/// Unprotects what we receive.
+pub struct Opener(Key);
+
+impl Opener {
+    /// `secrets` are the receive half of what rustls extracted.
+    pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
+        Self(Key::new(version, secrets))
+    }
+
+    /// The length of the record that `wire` begins with, header included; `None` until five bytes are there.
+    ///
+    /// # Errors
+    /// When the header is not one of a protected record, or says more than a record may hold.
+    pub fn frame(&self, wire: &[u8]) -> Result<Option<usize>, RecordError> {
+        let Some(&[kind, major, _, high, low]) = wire.first_chunk() else { return Ok(None) };
+        if major != 3 || ContentType::parse(kind).is_none() {
+            return Err(RecordError::Malformed);
+        }
+        let expansion = match self.0.layout {
+            // Once keys are on, everything of TLS 1.3 looks like application data (RFC 8446 §5.2).
+            Layout::Tls13 if kind != 23 => return Err(RecordError::Malformed),
+            Layout::Tls13 => MAX_EXPANSION_13,
+            _ => MAX_EXPANSION_12,
+        };
+        let body = usize::from(u16::from_be_bytes([high, low]));
+        if body > MAX_PLAINTEXT + expansion {
+            return Err(RecordError::Overflow);
+        }
+        Ok(Some(HEADER + body))
+    }
+
+    /// Opens one whole record, as framed by [`Opener::frame`], into the front of `plain`.
+    ///
+    /// `plain` must be as long as the record. On an error its content is not to be used.
+    ///
+    /// # Errors
+    /// When it does not authenticate or its content breaks the rules.
+    pub fn open(&mut self, record: &[u8], plain: &mut [u8]) -> Result<Opened, RecordError> {
+        let key = &mut self.0;
+        let (header, body) = record.split_at_checked(HEADER).ok_or(RecordError::Malformed)?;
+        let mut nonce = key.nonce();
+        let sealed = match key.layout {
+            Layout::Tls12Gcm => {
+                let (explicit, sealed) = body.split_at_checked(EXPLICIT_NONCE).ok_or(RecordError::Malformed)?;
+                nonce[NONCE - EXPLICIT_NONCE..].copy_from_slice(explicit);
+                sealed
+            }
+            _ => body,
+        };
+        let len = sealed.len().checked_sub(TAG).ok_or(RecordError::Malformed)?;
+        let (ciphertext, tag) = sealed.split_at(len);
+        let additional_12;
+        let aad: &[u8] = match key.layout {
+            Layout::Tls13 => header,
+            _ => {
+                additional_12 = key.additional_12(header[0], len);
+                &additional_12
+            }
+        };
+        let plain = plain.get_mut(..len).ok_or(RecordError::Overflow)?;
+        key.aead
+            .open_separate_gather(Nonce::assume_unique_for_key(nonce), Aad::from(aad), ciphertext, tag, plain)
+            .map_err(|_| RecordError::BadMac)?;
+        key.advance();
+        match key.layout {
+            Layout::Tls13 => unpad(plain),
+            _ if len > MAX_PLAINTEXT => Err(RecordError::Overflow),
+            _ => Ok(Opened { kind: ContentType::parse(header[0]).ok_or(RecordError::Malformed)?, len }),
+        }
+    }
+}
+
+/// The inner plaintext of TLS 1.3 ends with its type and any number of zeros (RFC 8446 §5.4).
+fn unpad(plain: &[u8]) -> Result<Opened, RecordError> {
+    let last = plain.iter().rposition(|&byte| byte != 0).ok_or(RecordError::Malformed)?;
+    if last > MAX_PLAINTEXT {
+        return Err(RecordError::Overflow);
+    }
+    match ContentType::parse(plain[last]) {
+        Some(ContentType::ChangeCipherSpec) | None => Err(RecordError::Malformed),
+        Some(kind) => Ok(Opened { kind, len: last }),
+    }
+}
+
+impl std::fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sealer").field("sequence", &self.0.sequence).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Opener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opener").field("sequence", &self.0.sequence).finish_non_exhaustive()
+    }
+}

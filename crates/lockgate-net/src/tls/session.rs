@@ -1,0 +1,317 @@
+//! One TLS connection after its handshake: keys, what is left of a record, and what TLS itself says.
+//!
+//! Sans-IO: takes what was received, gives what is to be sent. Data goes through the caller's buffers;
+//! a session at rest owns its keys and no buffer. Key updates (RFC 8446 §4.6.3) are answered here,
+//! renegotiation (RFC 5246 §7.4.1.1) is refused here. Does not make handshakes: see `handshake`.
+
+use rustls::client::ClientConnectionData;
+use rustls::kernel::KernelConnection;
+use rustls::server::ServerConnectionData;
+use rustls::{ExtractedSecrets, ProtocolVersion};
+
+use super::record::{ContentType, Opener, RecordError, Sealer};
+
+/// Post-handshake messages of one peer that may be unfinished at a time: a ticket is the longest.
+const MAX_MESSAGE: usize = 64 * 1024;
+/// Key updates and empty records in a row without any data: more is a peer that wants our CPU only.
+const MAX_IDLE_RECORDS: u8 = 32;
+
+const CLOSE_NOTIFY: u8 = 0;
+const UNEXPECTED_MESSAGE: u8 = 10;
+const DECODE_ERROR: u8 = 50;
+const INTERNAL_ERROR: u8 = 80;
+const USER_CANCELED: u8 = 90;
+const NO_RENEGOTIATION: u8 = 100;
+
+const NEW_SESSION_TICKET: u8 = 4;
+const KEY_UPDATE: u8 = 24;
+/// RFC 8446 §4.6.3: type, a length of one, and whether the peer shall update as well.
+const KEY_UPDATE_NOT_REQUESTED: [u8; 5] = [KEY_UPDATE, 0, 0, 1, 0];
+
+/// Why a session cannot go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SessionError {
+    /// A record that is refused.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The peer ended with this fatal alert (RFC 8446 §6.2).
+    #[error("peer sent alert {0}")]
+    Alerted(u8),
+    /// The peer broke the protocol; this alert tells it.
+    #[error("peer broke the protocol (alert {0})")]
+    Misbehaved(u8),
+    /// The peer wanted to renegotiate.
+    #[error("peer asked to renegotiate")]
+    Renegotiation,
+}
+
+impl SessionError {
+    /// The alert that tells the peer, if it is still to be told.
+    pub fn alert(self) -> Option<u8> {
+        match self {
+            Self::Record(error) => Some(error.alert()),
+            Self::Alerted(_) => None,
+            Self::Misbehaved(alert) => Some(alert),
+            Self::Renegotiation => Some(NO_RENEGOTIATION),
+        }
+    }
+}
+
+/// What [`Session::open`] made of the bytes it was given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of whole records that are done with.
+    pub consumed: usize,
+    /// Bytes of application data at the front of the plaintext buffer.
+    pub produced: usize,
+}
+
+/// Which end of the connection we are, with what rustls needs for the next keys.
+pub(super) enum Keys {
+    /// We accepted.
+    Server(KernelConnection<ServerConnectionData>),
+    /// We connected.
+    Client(KernelConnection<ClientConnectionData>),
+}
+
+/// What arrived together with the end of the handshake.
+#[derive(Debug, Default)]
+pub(super) struct Rest {
+    /// Received, and not yet opened.
+    pub(super) partial: Vec<u8>,
+    /// Application data that rustls has opened already.
+    pub(super) early: Vec<u8>,
+    /// Whether the peer has said that it sends no more.
+    pub(super) closed: bool,
+}
+
+/// An established TLS connection.
+pub struct Session {
+    opener: Opener,
+    sealer: Sealer,
+    version: ProtocolVersion,
+    keys: Keys,
+    /// Received, and not yet a whole record.
+    partial: Vec<u8>,
+    /// Application data that arrived with the end of the handshake.
+    early: Vec<u8>,
+    /// A post-handshake message that is not complete yet.
+    message: Vec<u8>,
+    idle_records: u8,
+    closed: bool,
+    owes_key_update: bool,
+}
+
+impl Session {
+    pub(super) fn new(keys: Keys, secrets: ExtractedSecrets, rest: Rest) -> Box<Self> {
+        let version = match &keys {
+            Keys::Server(kernel) => kernel.protocol_version(),
+            Keys::Client(kernel) => kernel.protocol_version(),
+        };
+        Box::new(Self {
+            opener: Opener::new(version, secrets.rx),
+            sealer: Sealer::new(version, secrets.tx),
+            version,
+            keys,
+            partial: rest.partial,
+            early: rest.early,
+            message: Vec::new(),
+            idle_records: 0,
+            closed: rest.closed,
+            owes_key_update: false,
+        })
+    }
+
+    /// Whether the peer has said that it sends no more (close_notify); without it an end is a truncation.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Takes what was left over by the last read, or by the handshake: it goes in front of what is read next.
+    pub fn take_partial(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.partial)
+    }
+
+    /// Bytes left over; see [`Session::take_partial`].
+    pub fn partial_len(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Keeps what was received beyond the last whole record.
+    pub fn keep_partial(&mut self, rest: &[u8]) {
+        debug_assert!(self.partial.is_empty(), "taken before it is kept again");
+        self.partial = rest.to_vec();
+    }
+
+    /// Whether data waits that needs no further read: records that came with the handshake's end.
+    pub fn has_waiting(&self) -> bool {
+        let whole = match self.opener.frame(&self.partial) {
+            Ok(Some(len)) => len <= self.partial.len(),
+            Ok(None) => false,
+            // What is wrong with it is for `open` to say.
+            Err(_) => true,
+        };
+        whole || !self.early.is_empty()
+    }
+
+    /// Takes application data that arrived with the end of the handshake.
+    pub fn take_early(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.early)
+    }
+
+    /// Opens every whole record in `wire` and gathers their application data at the front of `plain`.
+    ///
+    /// `plain` must be at least as long as `wire`. Stops after a close_notify.
+    ///
+    /// # Errors
+    /// When the peer breaks the protocol or ends with an alert. What was gathered before is lost with the session.
+    pub fn open(&mut self, wire: &[u8], plain: &mut [u8]) -> Result<Progress, SessionError> {
+        let mut done = Progress::default();
+        while !self.closed {
+            let rest = &wire[done.consumed..];
+            let Some(len) = self.opener.frame(rest)? else { break };
+            let Some(record) = rest.get(..len) else { break };
+            let opened = self.opener.open(record, &mut plain[done.produced..])?;
+            done.consumed += len;
+            match opened.kind {
+                ContentType::ApplicationData if opened.len > 0 => {
+                    self.idle_records = 0;
+                    done.produced += opened.len;
+                }
+                // An empty record is allowed (RFC 8446 §5.1), a stream of them is not work worth doing.
+                ContentType::ApplicationData => self.count_idle()?,
+                ContentType::Alert => self.alerted(&plain[done.produced..][..opened.len])?,
+                ContentType::Handshake => self.message(&plain[done.produced..][..opened.len])?,
+                ContentType::ChangeCipherSpec => return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Bytes that [`Session::seal`] may need for `plaintext` bytes.
+    pub const fn sealed_len(plaintext: usize) -> usize {
+        Sealer::sealed_len(plaintext)
+    }
+
+    /// Seals application data into `out` and says how many bytes of it are used.
+    ///
+    /// # Errors
+    /// When a TLS 1.2 key is used up after 2^24 records (at most 256 GB): that connection must end.
+    pub fn seal(&mut self, plaintext: &[u8], out: &mut [u8]) -> Result<usize, SessionError> {
+        Ok(self.sealer.seal_data(plaintext, out)?)
+    }
+
+    /// Whether TLS itself has something to send before the next data.
+    pub fn owes(&self) -> bool {
+        self.owes_key_update || (self.sealer.is_worn() && self.version == ProtocolVersion::TLSv1_3)
+    }
+
+    /// Appends what TLS itself has to send.
+    ///
+    /// # Errors
+    /// When rustls cannot derive the next key.
+    pub fn seal_owed(&mut self, out: &mut Vec<u8>) -> Result<(), SessionError> {
+        if self.owes() {
+            self.owes_key_update = false;
+            self.append(ContentType::Handshake, &KEY_UPDATE_NOT_REQUESTED, out)?;
+            let next = match &mut self.keys {
+                Keys::Server(kernel) => kernel.update_tx_secret(),
+                Keys::Client(kernel) => kernel.update_tx_secret(),
+            };
+            let next = next.map_err(|_| SessionError::Misbehaved(INTERNAL_ERROR))?;
+            self.sealer = Sealer::new(self.version, next);
+        }
+        Ok(())
+    }
+
+    /// Appends the alert that says that we send no more (RFC 8446 §6.1).
+    pub fn seal_close(&mut self, out: &mut Vec<u8>) {
+        // A key that is used up cannot even say so: then the connection just ends.
+        let _ = self.append(ContentType::Alert, &[1, CLOSE_NOTIFY], out);
+    }
+
+    /// Appends a fatal alert (RFC 8446 §6.2).
+    pub fn seal_alert(&mut self, alert: u8, out: &mut Vec<u8>) {
+        let _ = self.append(ContentType::Alert, &[2, alert], out);
+    }
+
+    fn append(&mut self, kind: ContentType, content: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
+        let start = out.len();
+        out.resize(start + Sealer::sealed_len(content.len()), 0);
+        let used = self.sealer.seal(kind, content, &mut out[start..]);
+        out.truncate(start + used.unwrap_or(0));
+        used?;
+        Ok(())
+    }
+
+    fn count_idle(&mut self) -> Result<(), SessionError> {
+        self.idle_records += 1;
+        if self.idle_records > MAX_IDLE_RECORDS {
+            return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
+        }
+        Ok(())
+    }
+
+    fn alerted(&mut self, alert: &[u8]) -> Result<(), SessionError> {
+        match *alert {
+            [_, CLOSE_NOTIFY] => self.closed = true,
+            // RFC 8446 §6.1: it announces the close_notify that follows. TLS 1.2 has other warnings as well.
+            [_, USER_CANCELED] => self.count_idle()?,
+            [1, _] if self.version != ProtocolVersion::TLSv1_3 => self.count_idle()?,
+            [_, description] => return Err(SessionError::Alerted(description)),
+            _ => return Err(SessionError::Misbehaved(DECODE_ERROR)),
+        }
+        Ok(())
+    }
+
+    /// Handles handshake messages after the handshake, which may be split over records or share one.
+    fn message(&mut self, content: &[u8]) -> Result<(), SessionError> {
+        if self.version != ProtocolVersion::TLSv1_3 {
+            // Nothing but a renegotiation comes here in TLS 1.2.
+            return Err(SessionError::Renegotiation);
+        }
+        self.count_idle()?;
+        self.message.extend_from_slice(content);
+        loop {
+            let Some(&[kind, a, b, c]) = self.message.first_chunk() else { return Ok(()) };
+            let len = 4 + u32::from_be_bytes([0, a, b, c]) as usize;
+            if len > MAX_MESSAGE {
+                return Err(SessionError::Misbehaved(DECODE_ERROR));
+            }
+            if self.message.len() < len {
+                return Ok(());
+            }
+            let rest = self.message.split_off(len);
+            let whole = std::mem::replace(&mut self.message, rest);
+            self.handle(kind, &whole[4..])?;
+        }
+    }
+
+    fn handle(&mut self, kind: u8, body: &[u8]) -> Result<(), SessionError> {
+        match (kind, body, &mut self.keys) {
+            // RFC 8446 §5.1: no message may follow in the record after which the key changes.
+            (KEY_UPDATE, [0 | 1], keys) if self.message.is_empty() => {
+                let next = match keys {
+                    Keys::Server(kernel) => kernel.update_rx_secret(),
+                    Keys::Client(kernel) => kernel.update_rx_secret(),
+                };
+                let next = next.map_err(|_| SessionError::Misbehaved(INTERNAL_ERROR))?;
+                self.opener = Opener::new(self.version, next);
+                self.owes_key_update |= body == [1];
+                Ok(())
+            }
+            // A ticket that rustls does not understand only costs a later resumption.
+            (NEW_SESSION_TICKET, _, Keys::Client(kernel)) => {
+                let _ = kernel.handle_new_session_ticket(body);
+                Ok(())
+            }
+            _ => Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("version", &self.version).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,28 @@
+//! Whether a file is still the one that was read.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Identity of a file's content, without reading it: it differs after a write and after a swap by
+/// rename or symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+/// The stamp of the file at the end of all symbolic links.
+///
+/// # Errors
+/// Those of stat(2).
+pub fn stamp(path: &Path) -> std::io::Result<Stamp> {
+    let found = std::fs::metadata(path)?;
+    Ok(Stamp {
+        device: found.dev(),
+        inode: found.ino(),
+        size: found.size(),
+        modified: (found.mtime(), found.mtime_nsec()),
+    })
+}

@@ -1,0 +1,354 @@
+//! The certificates of one listener, by the name that the client asks for.
+//!
+//! Running listeners see a swap at once, for they look into the table at every handshake. Does not
+//! watch files: the supervisor calls [`Store::reload`].
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+use rustls::SignatureScheme;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::certs::{CertFiles, Certificate, Parts};
+use super::error::{CertError, TlsSetupError, Warning};
+use super::private_key::KeyKind;
+
+/// Certificates by SNI: exact names over wildcards of one label, then a default or nothing.
+pub struct Store {
+    table: ArcSwap<Table>,
+}
+
+/// What a reload did. Nothing listed under `failed` changed anything.
+#[derive(Debug, Default)]
+pub struct ReloadReport {
+    /// Files of the certificates and CA lists that are now used with other content.
+    pub changed: Vec<PathBuf>,
+    /// What could not be read; what was in use stays in use.
+    pub failed: Vec<TlsSetupError>,
+    /// About the certificates now in use.
+    pub warnings: Vec<Warning>,
+}
+
+/// One certificate of a listener, for `check -v` and the expiry metric.
+#[derive(Clone, Debug)]
+pub struct CertSummary {
+    /// The file of the certificate.
+    pub path: PathBuf,
+    /// DNS names in lower case, wildcards included.
+    pub names: Vec<String>,
+    /// IP addresses that it is valid for.
+    pub addresses: Vec<IpAddr>,
+    /// Start of its validity.
+    pub not_before: SystemTime,
+    /// End of its validity.
+    pub not_after: SystemTime,
+    /// Kind of its key.
+    pub key: KeyKind,
+    /// Whom it names.
+    pub subject: String,
+    /// Who signed it.
+    pub issuer: String,
+    /// Whether an OCSP response is stapled now.
+    pub stapled: bool,
+    /// Whether it is shown to clients that name nobody or somebody unknown.
+    pub default: bool,
+}
+
+impl Store {
+    /// Loads all certificates; `default` answers clients that name nobody or somebody unknown.
+    pub(super) fn open(
+        certs: Vec<CertFiles>,
+        default: Option<CertFiles>,
+    ) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
+        let sources = Sources::new(certs, default);
+        if sources.all.is_empty() {
+            return Err(vec![TlsSetupError::NoCertificates]);
+        }
+        let (mut loaded, mut errors) = (Vec::new(), Vec::new());
+        for (files, result) in load_all(&sources.all, &[]) {
+            match result {
+                Ok(certificate) => loaded.push(certificate),
+                Err(error) => errors.push(TlsSetupError::Certificate { files, error }),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let (table, warnings) = Table::new(sources, loaded);
+        Ok((Self { table: ArcSwap::from_pointee(table) }, warnings))
+    }
+
+    /// Whether a client that asks for `sni` (any case) would be shown a certificate. `false` calls
+    /// for the alert unrecognized_name (RFC 6066 §3).
+    pub fn serves(&self, sni: Option<&str>) -> bool {
+        let table = self.table.load();
+        table.default.is_some() || sni.is_some_and(|name| !table.serving(name).is_empty())
+    }
+
+    /// Reads again what has changed on disk, and swaps it in. Sessions and tickets stay valid.
+    ///
+    /// Reads files: not for a worker thread. Calls must not overlap, or one may undo the other.
+    pub fn reload(&self) -> ReloadReport {
+        self.reload_from(self.table.load().sources.clone())
+    }
+
+    /// Like [`Store::reload`], with another list of files: a pattern may match more of them by now.
+    /// A new file that is bad is reported and left out.
+    pub fn reload_with(&self, certs: Vec<CertFiles>, default: Option<CertFiles>) -> ReloadReport {
+        self.reload_from(Sources::new(certs, default))
+    }
+
+    fn reload_from(&self, sources: Sources) -> ReloadReport {
+        let mut report = ReloadReport::default();
+        if sources.all.is_empty() {
+            report.failed.push(TlsSetupError::NoCertificates);
+            return report;
+        }
+        let before = self.table.load_full();
+        let by_files = by_files(&before.all);
+        let mut loaded = Vec::new();
+        for (files, result) in load_all(&sources.all, &before.all) {
+            let old = by_files.get(&files).copied();
+            match result {
+                Ok(new) => {
+                    if !old.is_some_and(|old| Arc::ptr_eq(old, &new)) {
+                        report.changed.push(files.cert);
+                    }
+                    loaded.push(new);
+                }
+                Err(error) => {
+                    loaded.extend(old.cloned());
+                    report.failed.push(TlsSetupError::Certificate { files, error });
+                }
+            }
+        }
+        let sources_changed = sources != before.sources;
+        let (table, warnings) = Table::new(sources, loaded);
+        report.warnings = warnings;
+        if sources_changed || !report.changed.is_empty() {
+            self.table.store(Arc::new(table));
+        }
+        report
+    }
+
+    /// Every file that a certificate was read from, for whoever watches them.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let table = self.table.load();
+        let mut paths: Vec<_> =
+            table.all.iter().flat_map(|cert| cert.paths()).map(ToOwned::to_owned).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+
+    /// The certificates in the order of the settings; the default last unless it is among them.
+    pub fn describe(&self) -> Vec<CertSummary> {
+        let (table, now) = (self.table.load(), SystemTime::now());
+        let is_default = |cert: &Arc<Certificate>| {
+            table.default.as_ref().is_some_and(|default| Arc::ptr_eq(default, cert))
+        };
+        let summary = |cert: &Arc<Certificate>| CertSummary {
+            path: cert.files().cert.clone(),
+            names: cert.names().to_vec(),
+            addresses: cert.addresses().to_vec(),
+            not_before: cert.not_before(),
+            not_after: cert.not_after(),
+            key: cert.key_kind(),
+            subject: cert.subject().to_owned(),
+            issuer: cert.issuer().to_owned(),
+            stapled: cert.is_stapled(now),
+            default: is_default(cert),
+        };
+        table.all.iter().map(summary).collect()
+    }
+
+    /// All names that the listener has certificates for, sorted; the default's are marked.
+    pub(super) fn identity(&self) -> Vec<String> {
+        let table = self.table.load();
+        let mut names: Vec<_> = table.all.iter().flat_map(|cert| cert.names()).cloned().collect();
+        names
+            .extend(table.default.iter().flat_map(|cert| cert.names()).map(|name| format!("default {name}")));
+        names.sort();
+        names.dedup();
+        names
+    }
+}
+
+impl ResolvesServerCert for Store {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let table = self.table.load();
+        table.choose(hello.server_name(), hello.signature_schemes()).map(|cert| cert.certified_key().clone())
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("files", &self.files()).finish()
+    }
+}
+
+#[derive(Clone, PartialEq)]
+struct Sources {
+    /// Each entry once, the default included.
+    all: Vec<CertFiles>,
+    default: Option<CertFiles>,
+}
+
+impl Sources {
+    fn new(certs: Vec<CertFiles>, default: Option<CertFiles>) -> Self {
+        let mut seen = HashSet::new();
+        let named = certs.into_iter().chain(default.clone());
+        let all = named.filter(|files| seen.insert(files.clone())).collect();
+        Self { all, default }
+    }
+}
+
+/// What is read at every handshake; never changed, only replaced.
+struct Table {
+    sources: Sources,
+    all: Vec<Arc<Certificate>>,
+    exact: Names,
+    /// Keyed by what follows `*.`.
+    wildcard: Names,
+    default: Option<Arc<Certificate>>,
+}
+
+/// Certificates of one name, the preferred kind of key first, each kind once.
+type Names = HashMap<Box<str>, Vec<Arc<Certificate>>>;
+
+impl Table {
+    fn new(sources: Sources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
+        let default = all.iter().find(|cert| Some(cert.files()) == sources.default.as_ref()).map(Arc::clone);
+        let (mut exact, mut wildcard) = (Names::new(), Names::new());
+        let mut warnings = Vec::new();
+        let now = SystemTime::now();
+        for cert in &all {
+            warnings.extend(cert.warnings(now));
+            if cert.names().is_empty() && default.as_ref().is_none_or(|default| !Arc::ptr_eq(default, cert)) {
+                warnings.push(Warning::Unreachable { cert: cert.files().cert.clone() });
+            }
+            for name in cert.names() {
+                let list = match name.strip_prefix("*.") {
+                    Some(parent) => wildcard.entry(parent.into()).or_default(),
+                    None => exact.entry(name.as_str().into()).or_default(),
+                };
+                warnings.extend(insert(list, cert, name));
+            }
+        }
+        (Self { sources, all, exact, wildcard, default }, warnings)
+    }
+
+    /// Certificates that are valid for a name: those with the name itself first.
+    fn serving(&self, sni: &str) -> Serving<'_> {
+        let Some(name) = Lowercase::new(sni) else { return Serving::default() };
+        let name = name.as_str();
+        let parent = name.split_once('.').filter(|(label, _)| !label.is_empty()).map(|(_, parent)| parent);
+        Serving {
+            exact: self.exact.get(name).map(Vec::as_slice).unwrap_or_default(),
+            wildcard: parent
+                .and_then(|parent| self.wildcard.get(parent))
+                .map(Vec::as_slice)
+                .unwrap_or_default(),
+        }
+    }
+
+    fn choose(&self, sni: Option<&str>, offered: &[SignatureScheme]) -> Option<&Arc<Certificate>> {
+        let serving = sni.map(|name| self.serving(name)).unwrap_or_default();
+        let all = || serving.exact.iter().chain(serving.wildcard);
+        // One that the client cannot verify is better than none: the handshake's error then says why.
+        all().find(|cert| cert.key_kind().suits(offered)).or_else(|| all().next()).or(self.default.as_ref())
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Serving<'a> {
+    exact: &'a [Arc<Certificate>],
+    wildcard: &'a [Arc<Certificate>],
+}
+
+impl Serving<'_> {
+    fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wildcard.is_empty()
+    }
+}
+
+fn insert(list: &mut Vec<Arc<Certificate>>, cert: &Arc<Certificate>, name: &str) -> Option<Warning> {
+    let kind = cert.key_kind();
+    if let Some(used) = list.iter().find(|other| other.key_kind().same_family(kind)) {
+        return (!Arc::ptr_eq(used, cert)).then(|| Warning::DuplicateName {
+            name: name.to_owned(),
+            used: used.files().cert.clone(),
+            unused: cert.files().cert.clone(),
+        });
+    }
+    let place = list.partition_point(|other| other.key_kind() < kind);
+    list.insert(place, cert.clone());
+    None
+}
+
+/// Loads every entry; one whose files are as they were is taken over from `before`.
+fn load_all(
+    sources: &[CertFiles],
+    before: &[Arc<Certificate>],
+) -> Vec<(CertFiles, Result<Arc<Certificate>, CertError>)> {
+    enum Read {
+        Kept(Arc<Certificate>),
+        Fresh(Box<Parts>),
+    }
+    let before = by_files(before);
+    let read = |files: &CertFiles| match before.get(files) {
+        Some(old) if !old.is_outdated() => Ok(Read::Kept(Arc::clone(old))),
+        _ => Parts::read(files).map(|parts| Read::Fresh(Box::new(parts))),
+    };
+    let all: Vec<_> = sources.iter().map(|files| (files.clone(), read(files))).collect();
+
+    let mut owners: HashMap<Vec<u8>, PathBuf> = HashMap::new();
+    for (files, read) in &all {
+        let public = match read {
+            Ok(Read::Kept(cert)) => cert.public_key(),
+            Ok(Read::Fresh(parts)) => parts.public_key(),
+            Err(_) => continue,
+        };
+        owners.entry(public.to_vec()).or_insert_with(|| files.cert.clone());
+    }
+    let owner_of = |public: &[u8]| owners.get(public).cloned();
+    let finish = |read: Result<Read, CertError>| match read? {
+        Read::Kept(cert) => Ok(cert),
+        Read::Fresh(parts) => parts.join(owner_of).map(Arc::new),
+    };
+    all.into_iter().map(|(files, read)| (files, finish(read))).collect()
+}
+
+fn by_files(all: &[Arc<Certificate>]) -> HashMap<&CertFiles, &Arc<Certificate>> {
+    all.iter().map(|cert| (cert.files(), cert)).collect()
+}
+
+/// A host name in lower case on the stack: a lookup allocates nothing.
+struct Lowercase {
+    bytes: [u8; Self::MAX],
+    length: usize,
+}
+
+impl Lowercase {
+    /// RFC 1035 §2.3.4, in text and without the last dot.
+    const MAX: usize = 253;
+
+    fn new(name: &str) -> Option<Self> {
+        let name = name.strip_suffix('.').unwrap_or(name);
+        let mut bytes = [0; Self::MAX];
+        let place = bytes.get_mut(..name.len())?;
+        place.copy_from_slice(name.as_bytes());
+        place.make_ascii_lowercase();
+        Some(Self { bytes, length: name.len() })
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..self.length]).expect("copied from a str, ASCII letters lowered")
+    }
+}

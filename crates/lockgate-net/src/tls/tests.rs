@@ -1,0 +1,5 @@
+//! Certificates from files, and whole handshakes in memory with a real client.
+
+mod files;
+mod handshakes;
+mod resumption;

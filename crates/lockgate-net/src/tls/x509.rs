@@ -1,0 +1,119 @@
+//! What certificates say of themselves: names, validity, who signed them.
+//!
+//! Verifies nothing: it reads our own certificates for us, while a client's are judged by rustls.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustls::pki_types::CertificateDer;
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::FromDer;
+
+use super::error::{CertError, Warning};
+use super::private_key::KeyKind;
+
+/// What the certificate itself says.
+#[derive(Clone, Debug)]
+pub(super) struct Facts {
+    pub(super) names: Vec<String>,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) not_before: SystemTime,
+    pub(super) not_after: SystemTime,
+    pub(super) subject: String,
+    pub(super) issuer: String,
+    pub(super) kind: KeyKind,
+    pub(super) serial: Vec<u8>,
+    pub(super) public_key: Vec<u8>,
+}
+
+impl Facts {
+    pub(super) fn of(leaf: &X509Certificate<'_>, path: &Path) -> Result<Self, CertError> {
+        let kind =
+            KeyKind::of(leaf).map_err(|kind| CertError::UnsupportedKey { path: path.to_owned(), kind })?;
+        let (names, addresses) = names(leaf);
+        Ok(Self {
+            names,
+            addresses,
+            not_before: system_time(leaf.validity().not_before.timestamp()),
+            not_after: system_time(leaf.validity().not_after.timestamp()),
+            subject: leaf.subject().to_string(),
+            issuer: leaf.issuer().to_string(),
+            kind,
+            serial: leaf.raw_serial().to_vec(),
+            public_key: leaf.public_key().raw.to_vec(),
+        })
+    }
+}
+
+/// Every certificate of a file.
+pub(super) fn parse_chain<'a>(
+    chain: &'a [CertificateDer<'static>],
+    path: &Path,
+) -> Result<Vec<X509Certificate<'a>>, CertError> {
+    let parse = |(index, der): (usize, &'a CertificateDer<'static>)| {
+        X509Certificate::from_der(der).map(|(_, parsed)| parsed).map_err(|error| CertError::BadCertificate {
+            path: path.to_owned(),
+            position: index + 1,
+            reason: error.to_string(),
+        })
+    };
+    chain.iter().enumerate().map(parse).collect()
+}
+
+/// What clients may stumble over when they look for a path to a root.
+pub(super) fn chain_warnings(chain: &[X509Certificate<'_>], path: &Path) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let follows = |pair: &[X509Certificate<'_>]| pair[0].issuer().as_raw() == pair[1].subject().as_raw();
+    if let Some(index) = chain.windows(2).position(|pair| !follows(pair)) {
+        warnings.push(Warning::ChainOrder { cert: path.to_owned(), position: index + 1 });
+    }
+    // Public CAs say where their intermediate is to be had (RFC 5280 §4.2.2.1) and never sign by the
+    // root; a private CA mostly does neither, so that its lone certificates are in order.
+    if let [only] = chain
+        && only.subject().as_raw() != only.issuer().as_raw()
+        && only
+            .extensions()
+            .iter()
+            .any(|ext| matches!(ext.parsed_extension(), ParsedExtension::AuthorityInfoAccess(_)))
+    {
+        warnings.push(Warning::NoIntermediate { cert: path.to_owned(), issuer: only.issuer().to_string() });
+    }
+    warnings
+}
+
+fn names(leaf: &X509Certificate<'_>) -> (Vec<String>, Vec<IpAddr>) {
+    let (mut names, mut addresses) = (Vec::new(), Vec::new());
+    if let Ok(Some(alternative)) = leaf.subject_alternative_name() {
+        for name in &alternative.value.general_names {
+            match name {
+                GeneralName::DNSName(name) => names.push(normal(name)),
+                GeneralName::IPAddress(bytes) => addresses.extend(address(bytes)),
+                _ => {}
+            }
+        }
+    } else {
+        // RFC 6125 §6.4.4: the common name counts only where no alternative name is given.
+        let common = leaf.subject().iter_common_name().filter_map(|name| name.as_str().ok());
+        names.extend(common.map(normal));
+    }
+    names.dedup();
+    (names, addresses)
+}
+
+fn normal(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(|bytes| Ipv4Addr::from(bytes).into());
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| Ipv6Addr::from(bytes).into())).ok()
+}
+
+/// A time of ASN.1, which counts seconds since 1970.
+pub(super) fn system_time(seconds: i64) -> SystemTime {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let time = if seconds < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    time.unwrap_or(UNIX_EPOCH)
+}

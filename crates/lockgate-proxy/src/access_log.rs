@@ -1,0 +1,511 @@
+//! One record per connection, written as one line of JSON, and the worker's end of the way to the log.
+//!
+//! Does not decide what is worth a line, and writes no file: whole buffers of whole lines go to a channel.
+//!
+//! # The line
+//! Fields in this order; one that does not apply is left out. Sizes are bytes, durations are seconds.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `time` | when the connection was accepted, ISO 8601 in UTC with milliseconds |
+//! | `id` | the connection's id, 16 hexadecimal digits |
+//! | `listener` | the address that accepted it, as configured |
+//! | `client`, `client_port` | the true client's address: from the PROXY header where one is expected, else the peer's; `"unix"` has no port |
+//! | `peer`, `peer_port` | who connected to us |
+//! | `sni` | the server name that the client asked for |
+//! | `alpn`, `tls_version`, `cipher` | what was negotiated |
+//! | `resumed` | whether an earlier TLS session was resumed |
+//! | `client_cn` | common name of the client's certificate |
+//! | `received_bytes`, `sent_bytes` | from and to downstream |
+//! | `handshake_seconds` | TLS with downstream |
+//! | `connect_seconds` | choosing an endpoint and connecting to it, retries included |
+//! | `duration_seconds` | from accept to the end |
+//! | `endpoint` | the endpoint that served it |
+//! | `cause`, `side` | why it ended ([`Cause`]) and at whose side ([`Side`]) |
+//! | `detail` | more about the cause, for people |
+//!
+//! With [`MaskIp::Mask`] addresses lose their last octet (IPv4) or all but the first 48 bits (IPv6), and the ports
+//! are left out: behind a shared address a port and a time are as good as a name.
+
+mod json;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::time::Duration;
+
+use json::{Fields, write_hex, write_time};
+
+/// Why a connection ended. The names are the same in the log, in metric labels and in the documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Cause {
+    /// Downstream closed in an orderly way.
+    ClientClosed,
+    /// Upstream closed in an orderly way.
+    UpstreamClosed,
+    /// Downstream reset the connection or broke it off.
+    ClientReset,
+    /// Upstream reset the connection or broke it off.
+    UpstreamReset,
+    /// Nothing moved for as long as is allowed.
+    Idle,
+    /// It lived as long as is allowed.
+    Lifetime,
+    /// A peer that was waited for did not keep up the minimum rate or missed a deadline.
+    TooSlow,
+    /// TLS failed, with downstream or with upstream.
+    HandshakeFailed,
+    /// No endpoint could be connected to.
+    ConnectFailed,
+    /// A rule of the configuration says no.
+    RefusedByRule,
+    /// A limit was reached.
+    Limit,
+    /// Lockgate was told to stop and the deadline passed.
+    Drain,
+    /// A fault of Lockgate's own.
+    Internal,
+}
+
+impl Cause {
+    /// Every cause, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 13] = [
+        Self::ClientClosed,
+        Self::UpstreamClosed,
+        Self::ClientReset,
+        Self::UpstreamReset,
+        Self::Idle,
+        Self::Lifetime,
+        Self::TooSlow,
+        Self::HandshakeFailed,
+        Self::ConnectFailed,
+        Self::RefusedByRule,
+        Self::Limit,
+        Self::Drain,
+        Self::Internal,
+    ];
+
+    /// The name in log and metric labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ClientClosed => "client_closed",
+            Self::UpstreamClosed => "upstream_closed",
+            Self::ClientReset => "client_reset",
+            Self::UpstreamReset => "upstream_reset",
+            Self::Idle => "idle",
+            Self::Lifetime => "lifetime",
+            Self::TooSlow => "too_slow",
+            Self::HandshakeFailed => "handshake_failed",
+            Self::ConnectFailed => "connect_failed",
+            Self::RefusedByRule => "refused_by_rule",
+            Self::Limit => "limit",
+            Self::Drain => "drain",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The place in [`ALL`](Self::ALL), for a counter per cause.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// At whose side a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Side {
+    /// The client's side.
+    Downstream,
+    /// The origin's side.
+    Upstream,
+    /// Ours: a limit, a rule, a deadline.
+    Lockgate,
+}
+
+impl Side {
+    /// Every side, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 3] = [Self::Downstream, Self::Upstream, Self::Lockgate];
+
+    /// The name in log and metric labels.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Downstream => "downstream",
+            Self::Upstream => "upstream",
+            Self::Lockgate => "lockgate",
+        }
+    }
+
+    /// The place in [`ALL`](Self::ALL), for a counter per side.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The address of whoever is at the other end of a downstream connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// An IP address and port.
+    Ip(SocketAddr),
+    /// A Unix socket, whose clients have no address.
+    Unix,
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        Self::Ip(address)
+    }
+}
+
+/// Whether clients' addresses are written in full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MaskIp {
+    /// In full.
+    #[default]
+    Keep,
+    /// Cut to a network: IPv4 to /24, IPv6 to /48, without the port.
+    Mask,
+}
+
+/// What the log says of one connection. Borrowed: it lives for the call that writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// The connection's id.
+    pub id: u64,
+    /// When it was accepted: milliseconds since 1970-01-01 UTC.
+    pub accepted: u64,
+    /// The listener's address as configured.
+    pub listener: &'a str,
+    /// The true client, after a PROXY header.
+    pub client: Address,
+    /// Who connected to us.
+    pub peer: Address,
+    /// The server name of the ClientHello.
+    pub sni: Option<&'a str>,
+    /// The protocol agreed on by ALPN.
+    pub alpn: Option<&'a str>,
+    /// The TLS version.
+    pub tls_version: Option<&'a str>,
+    /// The cipher suite.
+    pub cipher: Option<&'a str>,
+    /// Whether an earlier TLS session was resumed.
+    pub resumed: Option<bool>,
+    /// Common name of the client's certificate.
+    pub client_cn: Option<&'a str>,
+    /// Bytes received from downstream.
+    pub received: u64,
+    /// Bytes sent to downstream.
+    pub sent: u64,
+    /// How long TLS with downstream took to agree, or to fail.
+    pub handshake: Option<Duration>,
+    /// How long connecting to an endpoint took, or failed.
+    pub connect: Option<Duration>,
+    /// From accept to the end.
+    pub duration: Duration,
+    /// The endpoint that served it.
+    pub endpoint: Option<&'a str>,
+    /// Why it ended.
+    pub cause: Cause,
+    /// At whose side it ended.
+    pub side: Side,
+    /// More about the cause, for people.
+    pub detail: Option<&'a str>,
+}
+
+impl Record<'_> {
+    /// Appends one JSON object and a line feed to `out`; allocates only when `out` must grow.
+    ///
+    /// Texts longer than 512 bytes are cut, so that no peer can make a line longer than some 30 KB.
+    pub fn write_json(&self, out: &mut Vec<u8>, mask: MaskIp) {
+        out.extend_from_slice(b"{\"time\":\"");
+        write_time(out, self.accepted);
+        out.extend_from_slice(b"\",\"id\":\"");
+        write_hex(out, self.id);
+        out.push(b'"');
+        let mut fields = Fields(out);
+        fields.text("listener", self.listener);
+        write_address(&mut fields, ["client", "client_port"], self.client, mask);
+        write_address(&mut fields, ["peer", "peer_port"], self.peer, mask);
+        self.write_tls(&mut fields);
+        fields.number("received_bytes", self.received);
+        fields.number("sent_bytes", self.sent);
+        fields.some("handshake_seconds", self.handshake, Fields::seconds);
+        fields.some("connect_seconds", self.connect, Fields::seconds);
+        fields.seconds("duration_seconds", self.duration);
+        fields.some("endpoint", self.endpoint, Fields::text);
+        fields.text("cause", self.cause.as_str());
+        fields.text("side", self.side.as_str());
+        fields.some("detail", self.detail, Fields::text);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn write_tls(&self, fields: &mut Fields<'_>) {
+        fields.some("sni", self.sni, Fields::text);
+        fields.some("alpn", self.alpn, Fields::text);
+        fields.some("tls_version", self.tls_version, Fields::text);
+        fields.some("cipher", self.cipher, Fields::text);
+        fields.some("resumed", self.resumed, Fields::yes_or_no);
+        fields.some("client_cn", self.client_cn, Fields::text);
+    }
+}
+
+/// Bytes of lines at which a worker hands its buffer over without waiting for the tick.
+const HAND_OVER: usize = 32 * 1024;
+
+/// A worker's end of the log: collects lines and hands whole buffers to the thread that writes them.
+///
+/// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so what one worker
+/// holds is bounded by one buffer. What is left is handed over when it is dropped.
+#[derive(Debug)]
+pub struct Log {
+    sender: SyncSender<Vec<u8>>,
+    lost: Arc<AtomicU64>,
+    mask: MaskIp,
+    buffer: Vec<u8>,
+    lines: u64,
+}
+
+impl Log {
+    /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed over.
+    pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, mask: MaskIp) -> Self {
+        Self { sender, lost, mask, buffer: Vec::new(), lines: 0 }
+    }
+
+    /// Adds one record; hands the buffer over when it has grown to 32 KB.
+    pub fn write(&mut self, record: &Record<'_>) {
+        record.write_json(&mut self.buffer, self.mask);
+        self.lines += 1;
+        if self.buffer.len() >= HAND_OVER {
+            self.flush();
+        }
+    }
+
+    /// Hands over what there is; to be called on every tick of the worker, so that no line waits long.
+    pub fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        // The next buffer will likely be as full as this one.
+        let next = Vec::with_capacity(self.buffer.len());
+        let lines = std::mem::take(&mut self.lines);
+        let full = std::mem::replace(&mut self.buffer, next);
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(full) {
+            self.lost.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// The address, and the port where it is shown, as two fields.
+fn write_address(fields: &mut Fields<'_>, [name, port_name]: [&str; 2], address: Address, mask: MaskIp) {
+    match address {
+        Address::Unix => fields.text(name, "unix"),
+        Address::Ip(address) => {
+            fields.ip(name, shown(address.ip(), mask));
+            if mask == MaskIp::Keep {
+                fields.number(port_name, u64::from(address.port()));
+            }
+        }
+    }
+}
+
+/// The address as the log shows it. An IPv4 client of an IPv6 listener is an IPv4 client: masked as `::ffff:a.b.c.d`
+/// it would lose everything.
+fn shown(ip: IpAddr, mask: MaskIp) -> IpAddr {
+    match (ip.to_canonical(), mask) {
+        (ip, MaskIp::Keep) => ip,
+        (IpAddr::V4(ip), MaskIp::Mask) => {
+            let [a, b, c, _] = ip.octets();
+            Ipv4Addr::new(a, b, c, 0).into()
+        }
+        (IpAddr::V6(ip), MaskIp::Mask) => {
+            let [a, b, c, ..] = ip.segments();
+            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, sync_channel};
+
+    fn ip(text: &str) -> Address {
+        Address::Ip(text.parse().unwrap())
+    }
+
+    fn record() -> Record<'static> {
+        Record {
+            id: 0xfeed_0000_0000_0001,
+            accepted: 1_795_294_561_234,
+            listener: ":8443",
+            client: ip("203.0.113.9:41022"),
+            peer: ip("192.0.2.7:51034"),
+            sni: Some("app.example.com"),
+            alpn: Some("h2"),
+            tls_version: Some("TLSv1.3"),
+            cipher: Some("TLS13_AES_256_GCM_SHA384"),
+            resumed: Some(false),
+            client_cn: Some("alice"),
+            received: 100,
+            sent: 20_000,
+            handshake: Some(Duration::from_micros(1_250)),
+            connect: Some(Duration::from_nanos(90_999)),
+            duration: Duration::from_millis(61_000),
+            endpoint: Some("unix:/run/app.sock"),
+            cause: Cause::ClientClosed,
+            side: Side::Downstream,
+            detail: Some("close_notify"),
+        }
+    }
+
+    fn plain() -> Record<'static> {
+        Record {
+            client: Address::Unix,
+            peer: Address::Unix,
+            sni: None,
+            alpn: None,
+            tls_version: None,
+            cipher: None,
+            resumed: None,
+            client_cn: None,
+            handshake: None,
+            connect: None,
+            endpoint: None,
+            detail: None,
+            ..record()
+        }
+    }
+
+    fn line(record: &Record<'_>, mask: MaskIp) -> String {
+        let mut out = Vec::new();
+        record.write_json(&mut out, mask);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_record_is_one_line_with_all_fields_in_order() {
+        let expected = concat!(
+            r#"{"time":"2026-11-21T20:56:01.234Z","id":"feed000000000001","listener":":8443","#,
+            r#""client":"203.0.113.9","client_port":41022,"peer":"192.0.2.7","peer_port":51034,"#,
+            r#""sni":"app.example.com","alpn":"h2","tls_version":"TLSv1.3","#,
+            r#""cipher":"TLS13_AES_256_GCM_SHA384","resumed":false,"client_cn":"alice","#,
+            r#""received_bytes":100,"sent_bytes":20000,"#,
+            r#""handshake_seconds":0.001250,"connect_seconds":0.000090,"duration_seconds":61.000000,"#,
+            r#""endpoint":"unix:/run/app.sock","cause":"client_closed","side":"downstream","#,
+            r#""detail":"close_notify"}"#,
+            "\n"
+        );
+        assert_eq!(line(&record(), MaskIp::Keep), expected);
+    }
+
+    #[test]
+    fn what_does_not_apply_is_left_out() {
+        let expected = concat!(
+            r#"{"time":"2026-11-21T20:56:01.234Z","id":"feed000000000001","listener":":8443","#,
+            r#""client":"unix","peer":"unix","received_bytes":100,"sent_bytes":20000,"#,
+            r#""duration_seconds":61.000000,"#,
+            r#""cause":"client_closed","side":"downstream"}"#,
+            "\n"
+        );
+        assert_eq!(line(&plain(), MaskIp::Mask), expected);
+    }
+
+    #[test]
+    fn a_masked_address_is_its_network_without_the_port() {
+        for (address, kept, masked) in [
+            ("203.0.113.9:1", "203.0.113.9", "203.0.113.0"),
+            ("255.255.255.255:1", "255.255.255.255", "255.255.255.0"),
+            ("[2001:db8:aaaa:bbbb::1]:1", "2001:db8:aaaa:bbbb::1", "2001:db8:aaaa::"),
+            ("[::ffff:203.0.113.9]:1", "203.0.113.9", "203.0.113.0"),
+            ("[::1]:1", "::1", "::"),
+        ] {
+            for at in [ip(address), Address::Unix] {
+                let record = Record { client: ip(address), peer: at, ..plain() };
+                let keep = line(&record, MaskIp::Keep);
+                assert!(keep.contains(&format!(r#""client":"{kept}","client_port":1,"#)), "{keep}");
+                let mask = line(&record, MaskIp::Mask);
+                assert!(mask.contains(&format!(r#""client":"{masked}","peer":"#)), "{mask}");
+                assert!(!mask.contains("port"), "{mask}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_distinct_and_stand_at_their_index() {
+        for (i, cause) in Cause::ALL.into_iter().enumerate() {
+            assert_eq!(cause.index(), i);
+            assert!(Cause::ALL[..i].iter().all(|other| other.as_str() != cause.as_str()));
+        }
+        for (i, side) in Side::ALL.into_iter().enumerate() {
+            assert_eq!(side.index(), i);
+        }
+    }
+
+    fn log(capacity: usize) -> (Log, Receiver<Vec<u8>>, Arc<AtomicU64>) {
+        let (sender, receiver) = sync_channel(capacity);
+        let lost = Arc::new(AtomicU64::new(0));
+        (Log::new(sender, Arc::clone(&lost), MaskIp::Keep), receiver, lost)
+    }
+
+    #[test]
+    fn lines_wait_for_the_tick_or_a_full_buffer() {
+        let (mut log, receiver, lost) = log(8);
+        log.write(&record());
+        assert!(receiver.try_recv().is_err());
+        log.flush();
+        assert_eq!(receiver.try_recv().unwrap(), line(&record(), MaskIp::Keep).into_bytes());
+        log.flush();
+        assert!(receiver.try_recv().is_err(), "an empty buffer is not handed over");
+
+        let mut written = 0;
+        let buffer = loop {
+            log.write(&record());
+            written += 1;
+            if let Ok(buffer) = receiver.try_recv() {
+                break buffer;
+            }
+        };
+        assert!((HAND_OVER..HAND_OVER + 1_024).contains(&buffer.len()));
+        assert_eq!(buffer.iter().filter(|byte| **byte == b'\n').count(), written);
+        assert_eq!(lost.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_full_channel_loses_lines_and_counts_them() {
+        let (mut log, receiver, lost) = log(1);
+        for lines in [1, 2, 3] {
+            (0..lines).for_each(|_| log.write(&plain()));
+            log.flush();
+        }
+        assert_eq!(lost.load(Ordering::Relaxed), 5);
+        assert_eq!(receiver.try_recv().unwrap(), line(&plain(), MaskIp::Keep).into_bytes());
+        log.write(&plain());
+        log.flush();
+        assert!(receiver.try_recv().is_ok(), "served again as soon as there is room");
+        assert_eq!(lost.load(Ordering::Relaxed), 5);
+    }
+
+    #[test]
+    fn a_writer_that_is_gone_loses_lines_and_counts_them() {
+        let (mut log, receiver, lost) = log(1);
+        drop(receiver);
+        log.write(&plain());
+        log.flush();
+        assert_eq!(lost.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_log_that_is_dropped_hands_over_what_it_holds() {
+        let (mut log, receiver, _lost) = log(1);
+        log.write(&plain());
+        drop(log);
+        assert!(receiver.try_recv().is_ok());
+    }
+}

@@ -1,0 +1,121 @@
+//! Bytes to an endpoint and back, whatever they mean.
+
+use std::net::SocketAddr;
+
+use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs, Version};
+use lockgate_net::relay::{Preface, Relay, Side};
+use lockgate_net::socket::Socket;
+use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
+use lockgate_net::tls::session::{Session, SessionError};
+
+use crate::clock::Clock;
+use crate::upstream::{DialError, Hold, Pool};
+
+/// A client's connection, ready to be relayed.
+#[derive(Debug)]
+pub struct Client {
+    /// Its socket.
+    pub socket: Socket,
+    /// Its TLS, if it has any.
+    pub session: Option<Box<Session>>,
+    /// What was read of its bytes already.
+    pub received: Vec<u8>,
+    /// What is to be sent to it before anything else, as it goes over the wire.
+    pub unsent: Vec<u8>,
+}
+
+/// What endpoints are told about a client by a PROXY header.
+#[derive(Debug)]
+pub struct Introduction<'a> {
+    /// In which form.
+    pub version: Version,
+    /// The client's address and the one it connected to, if they are known.
+    pub addresses: Option<(SocketAddr, SocketAddr)>,
+    /// The name it asked for.
+    pub server_name: Option<&'a str>,
+    /// What its TLS agreed on.
+    pub negotiated: Option<&'a Negotiated>,
+}
+
+/// Why a client's connection was not joined to an endpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// No endpoint could be reached.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The endpoint's TLS failed.
+    #[error("{endpoint}: {error}")]
+    Tls {
+        /// Whose.
+        endpoint: String,
+        /// What was wrong.
+        error: HandshakeError,
+    },
+    /// TLS with the endpoint could not be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// Connects to an endpoint of `pool` and joins the client's connection to it.
+///
+/// # Errors
+/// When no endpoint can be reached, or the one that was does not prove who it is.
+pub async fn join(
+    pool: &Pool,
+    clock: &Clock,
+    client: Client,
+    introduction: Option<Introduction<'_>>,
+) -> Result<(Relay, Hold), JoinError> {
+    let dialled = pool.dial(clock).await?;
+    let mut preface = Preface { upstream: Vec::new(), downstream: client.unsent };
+    if let Some(introduction) = introduction {
+        introduction.encode(&mut preface.upstream);
+    }
+    let up = match &pool.tls {
+        None => Side::plain(dialled.socket),
+        Some(connector) => {
+            // The header goes before the endpoint's TLS, as every peer sends and expects it.
+            let header = std::mem::take(&mut preface.upstream);
+            let endpoint = dialled.hold.endpoint();
+            let made = handshake::connect(&dialled.socket, connector, &endpoint.host, header).await;
+            let made = made.map_err(|error| JoinError::Tls { endpoint: endpoint.label.clone(), error })?;
+            Side::tls(dialled.socket, made.session)
+        }
+    };
+    preface.upstream.extend_from_slice(&client.received);
+    let down = match client.session {
+        None => Side::plain(client.socket),
+        Some(session) => Side::tls(client.socket, session),
+    };
+    Ok((Relay::new(down, up, preface)?, dialled.hold))
+}
+
+impl Introduction<'_> {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let addresses = match self.addresses {
+            Some((source, destination)) => Addresses::of(Some(source), Some(destination)),
+            None => Addresses::Unknown,
+        };
+        match self.version {
+            Version::V1 => proxy_protocol::encode_v1(out, &addresses),
+            Version::V2 => proxy_protocol::encode_v2(out, &addresses, &self.tlvs()),
+        }
+    }
+
+    fn tlvs(&self) -> Tlvs<'_> {
+        let Some(negotiated) = self.negotiated else { return Tlvs::default() };
+        let verified = negotiated.peer_name.is_some();
+        Tlvs {
+            alpn: negotiated.alpn.as_deref().map(Into::into),
+            authority: self.server_name.map(Into::into),
+            ssl: Some(Ssl {
+                client: if verified { Ssl::OVER_TLS | Ssl::CERTIFICATE_IN_SESSION } else { Ssl::OVER_TLS },
+                verify: u32::from(!verified),
+                version: Some(negotiated.version.into()),
+                common_name: negotiated.peer_name.as_deref().map(Into::into),
+                cipher: Some(negotiated.cipher.into()),
+            }),
+        }
+    }
+}
+

@@ -1,0 +1,301 @@
+//! Coarse time for one worker, and deadlines that cost a comparison instead of a timer.
+//!
+//! The supervisor's tick comes ten times a second while a worker has connections. Each connection has one
+//! [`Watch`] with a deadline cell; a tick compares them and wakes whoever is late. That costs nothing per wait,
+//! where a runtime timer cost 1.4 µs a request (`docs/notes/002-deadlines.md`). Deadlines are therefore late by up to
+//! one tick, and by up to one second where a worker has thousands of connections.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use lockgate_net::relay::Meter;
+use tokio::sync::Notify;
+
+/// How often the supervisor ticks.
+pub const TICK: Duration = Duration::from_millis(100);
+/// Connections that are looked at in every tick; of more, a tenth each.
+const SWEPT_EACH_TICK: usize = 1024;
+const NEVER: u64 = u64::MAX;
+
+/// The tick as it reaches one worker from another thread.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    notify: Notify,
+    wanted: AtomicBool,
+}
+
+impl Pulse {
+    /// Makes a pulse that nobody wants yet.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Ticks; a worker without connections is left asleep.
+    pub fn tick(&self) {
+        if self.wanted.load(Ordering::Relaxed) {
+            self.notify.notify_one();
+        }
+    }
+
+    /// Ticks even a worker that has nothing to do: something else has changed.
+    pub fn nudge(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Completes with the next tick.
+    pub async fn next(&self) {
+        self.notify.notified().await;
+    }
+
+    fn want(&self, wanted: bool) {
+        self.wanted.store(wanted, Ordering::Relaxed);
+    }
+}
+
+/// Why a connection was cut by us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// The phase it was in has taken too long.
+    Deadline,
+    /// No byte was moved for as long as that is allowed.
+    Idle,
+    /// It has lived as long as it may.
+    Lifetime,
+    /// The process ends.
+    Drain,
+}
+
+/// The time and the watched connections of one worker.
+#[derive(Debug)]
+pub struct Clock {
+    start: Instant,
+    now: Cell<u64>,
+    swept: Cell<usize>,
+    watches: RefCell<Vec<Rc<Watch>>>,
+    ticks: RefCell<Vec<Waker>>,
+    pulse: Arc<Pulse>,
+}
+
+impl Clock {
+    /// A clock that is driven by `pulse`.
+    pub fn new(pulse: Arc<Pulse>) -> Rc<Self> {
+        Rc::new(Self {
+            start: Instant::now(),
+            now: Cell::new(0),
+            swept: Cell::new(0),
+            watches: RefCell::default(),
+            ticks: RefCell::default(),
+            pulse,
+        })
+    }
+
+    /// Milliseconds since the worker started, as of the last tick or connection.
+    pub fn now(&self) -> u64 {
+        self.now.get()
+    }
+
+    /// Connections that are watched.
+    pub fn watched(&self) -> usize {
+        self.watches.borrow().len()
+    }
+
+    /// Watches a new connection until the guard is dropped.
+    pub fn watch(self: &Rc<Self>) -> Guard {
+        self.refresh();
+        let watch = Rc::new(Watch::new(self.now()));
+        let mut watches = self.watches.borrow_mut();
+        watch.index.set(watches.len());
+        watches.push(Rc::clone(&watch));
+        self.pulse.want(true);
+        Guard { watch, clock: Rc::clone(self) }
+    }
+
+    /// Takes a tick: cuts what is late, and hands every connection that it looks at to `visit`.
+    pub fn tick(&self, mut visit: impl FnMut(&Watch)) {
+        self.refresh();
+        for waker in self.ticks.borrow_mut().drain(..) {
+            waker.wake();
+        }
+        let watches = self.watches.borrow();
+        if watches.is_empty() {
+            self.pulse.want(!self.ticks.borrow().is_empty());
+            return;
+        }
+        let count = if watches.len() <= SWEPT_EACH_TICK { watches.len() } else { watches.len() / 10 + 1 };
+        let from = self.swept.get() % watches.len();
+        for watch in watches.iter().cycle().skip(from).take(count) {
+            watch.look(self.now());
+            visit(watch);
+        }
+        self.swept.set(from + count);
+    }
+
+    /// Hands every watched connection to `visit`.
+    pub fn each(&self, mut visit: impl FnMut(&Watch)) {
+        self.watches.borrow().iter().for_each(|watch| visit(watch));
+    }
+
+    /// Completes with the next tick: a wait that is too rare to be worth more.
+    pub async fn next_tick(&self) {
+        let mut registered = false;
+        poll_fn(|cx| {
+            if std::mem::replace(&mut registered, true) {
+                return Poll::Ready(());
+            }
+            self.ticks.borrow_mut().push(cx.waker().clone());
+            self.pulse.want(true);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    fn refresh(&self) {
+        self.now.set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER));
+    }
+
+    fn forget(&self, index: usize) {
+        let mut watches = self.watches.borrow_mut();
+        watches.swap_remove(index);
+        if let Some(moved) = watches.get(index) {
+            moved.index.set(index);
+        }
+    }
+}
+
+/// One connection as the clock sees it.
+#[derive(Debug)]
+pub struct Watch {
+    /// What it has moved.
+    pub meter: Meter,
+    /// Who it belongs to, once that is known.
+    pub client: Cell<Option<IpAddr>>,
+    /// Which listener it came by.
+    pub listener: Cell<usize>,
+    /// What of the meter was accounted for: received, sent.
+    pub accounted: Cell<(u64, u64)>,
+    index: Cell<usize>,
+    deadline: Cell<u64>,
+    lifetime: Cell<u64>,
+    idle: Cell<u64>,
+    moved: Cell<u64>,
+    moved_at: Cell<u64>,
+    cut: Cell<Option<Cut>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Watch {
+    fn new(now: u64) -> Self {
+        Self {
+            meter: Meter::default(),
+            client: Cell::default(),
+            listener: Cell::default(),
+            accounted: Cell::default(),
+            index: Cell::default(),
+            deadline: Cell::new(NEVER),
+            lifetime: Cell::new(NEVER),
+            idle: Cell::new(NEVER),
+            moved: Cell::default(),
+            moved_at: Cell::new(now),
+            cut: Cell::default(),
+            waker: RefCell::default(),
+        }
+    }
+
+    /// Ends the connection's current wait, and every later one, with `cut`.
+    pub fn cut(&self, cut: Cut) {
+        if self.cut.get().is_none() {
+            self.cut.set(Some(cut));
+            if let Some(waker) = self.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn look(&self, now: u64) {
+        let moved = self.meter.received.get().wrapping_add(self.meter.sent.get());
+        if moved != self.moved.replace(moved) {
+            self.moved_at.set(now);
+        }
+        if now >= self.lifetime.get() {
+            self.cut(Cut::Lifetime);
+        } else if now >= self.deadline.get() {
+            self.cut(Cut::Deadline);
+        } else if now - self.moved_at.get() >= self.idle.get() {
+            self.cut(Cut::Idle);
+        }
+    }
+}
+
+/// Keeps a connection watched; dropping it ends that.
+#[derive(Debug)]
+pub struct Guard {
+    watch: Rc<Watch>,
+    clock: Rc<Clock>,
+}
+
+impl Guard {
+    /// The connection's watch.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last.
+    pub fn phase(&self, limit: Duration) {
+        self.watch.deadline.set(self.after(limit));
+    }
+
+    /// Ends the phase: only the idle limit and the lifetime hold from here on.
+    pub fn settle(&self, idle: Duration) {
+        self.watch.deadline.set(NEVER);
+        self.watch.idle.set(millis(idle));
+        self.watch.moved_at.set(self.clock.now());
+    }
+
+    /// Limits how long the connection may live, from now on.
+    pub fn live(&self, lifetime: Duration) {
+        self.watch.lifetime.set(self.after(lifetime));
+    }
+
+    /// Waits for `future` until the connection is cut.
+    ///
+    /// # Errors
+    /// The reason of the cut; the future is dropped then.
+    pub async fn within<F: Future>(&self, future: F) -> Result<F::Output, Cut> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            if let Some(cut) = self.watch.cut.get() {
+                return Poll::Ready(Err(cut));
+            }
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Ok(output));
+            }
+            let mut waker = self.watch.waker.borrow_mut();
+            if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn after(&self, limit: Duration) -> u64 {
+        self.clock.now().saturating_add(millis(limit))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.clock.forget(self.watch.index.get());
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(NEVER)
+}

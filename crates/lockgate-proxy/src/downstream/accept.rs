@@ -1,0 +1,101 @@
+//! The accept loop of one listener in one worker.
+//!
+//! A place among the process's connections is taken before the connection is: past the limit, connections wait in
+//! the backlog. Running out of descriptors pauses the loop until the next tick.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use lockgate_net::listen::{self, Peer};
+
+use super::Listener;
+use super::connection::Connection;
+use crate::limits::Permit;
+use crate::worker::Worker;
+
+/// Milliseconds between two warnings that accepting fails.
+const WARN_EVERY: u64 = 10_000;
+
+/// Accepts on `socket` until the worker stops, and then what is left in the backlog.
+///
+/// `place` is the listener's among those of the worker's counters.
+pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
+    let warned = Cell::new(None);
+    while !worker.is_stopping() {
+        let mut stopping = pin!(worker.stopping());
+        let mut ready = pin!(socket.ready());
+        let stop = poll_fn(|cx| {
+            if stopping.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            ready.as_mut().poll(cx).map(|ready| ready.is_err())
+        });
+        if stop.await {
+            break;
+        }
+        let permit = take(&worker).await;
+        match try_accept(&socket).await {
+            Some(Ok((fd, peer))) => start(&worker, &socket, place, &listener, fd, peer, permit),
+            None => {}
+            Some(Err(error)) => {
+                drop(permit);
+                worker.cells.accept_failures.inc();
+                warn(&worker, &listener, &error, &warned);
+                worker.clock.next_tick().await;
+            }
+        }
+    }
+    // What the kernel has accepted for us is served, not reset.
+    while let Some(Ok((fd, peer))) = try_accept(&socket).await {
+        let permit = take(&worker).await;
+        start(&worker, &socket, place, &listener, fd, peer, permit);
+    }
+}
+
+async fn take(worker: &Worker) -> Permit {
+    match worker.shared.connections.try_take() {
+        Some(permit) => permit,
+        None => worker.shared.connections.take().await,
+    }
+}
+
+/// Accepts a connection if one waits.
+async fn try_accept(socket: &listen::Listener) -> Option<io::Result<(OwnedFd, Peer)>> {
+    poll_fn(|cx| match socket.poll_accept(cx) {
+        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
+}
+
+fn start(
+    worker: &Rc<Worker>,
+    socket: &listen::Listener,
+    place: usize,
+    listener: &Arc<Listener>,
+    fd: OwnedFd,
+    peer: Peer,
+    permit: Permit,
+) {
+    let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
+    match lockgate_net::socket::Socket::new(fd, socket.family()) {
+        Ok(socket) => {
+            tokio::task::spawn_local(connection.serve(socket));
+        }
+        Err(error) => tracing::warn!(listener = %listener.name, %error, "connection cannot be watched"),
+    }
+}
+
+fn warn(worker: &Worker, listener: &Listener, error: &io::Error, warned: &Cell<Option<u64>>) {
+    let now = worker.clock.now();
+    if warned.get().is_none_or(|last| now >= last + WARN_EVERY) {
+        warned.set(Some(now));
+        tracing::warn!(listener = %listener.name, %error, "cannot accept; connections wait in the backlog");
+    }
+}

@@ -1,0 +1,395 @@
+//! One client's connection, from its acceptance to its line in the log.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_net::listen::{self, Peer};
+use lockgate_net::relay::{End, RelayError, Which};
+use lockgate_net::socket::Socket;
+use lockgate_net::tls::Acceptor;
+use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
+use lockgate_net::tls::session::{Session, SessionError};
+
+use super::opening::{self, AcceptProxy, OpeningError, ServerName};
+use super::Listener;
+use crate::access_log::{Address, Cause, Record, Side};
+use crate::action::relay::{Client, Introduction, JoinError, join};
+use crate::clock::{Cut, Guard};
+use crate::limits::{self, Permit};
+use crate::metrics::ListenerCells;
+use crate::upstream::Hold;
+use crate::worker::{Worker, unix_millis};
+
+/// For a client that is told something before the close to read it: a reset could overtake it.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What such a client may send meanwhile.
+const FAREWELL_READS: usize = 16;
+
+/// A connection and what is to be said of it.
+pub(super) struct Connection {
+    worker: Rc<Worker>,
+    listener: Arc<Listener>,
+    place: usize,
+    guard: Guard,
+    accepted: Instant,
+    accepted_at: u64,
+    id: u64,
+    peer: Peer,
+    /// After the PROXY header, if there was one.
+    client: Peer,
+    /// Where the client connected to, if a PROXY header said so.
+    destination: Option<SocketAddr>,
+    server_name: ServerName,
+    negotiated: Option<Box<Negotiated>>,
+    handshake: Option<Duration>,
+    connect: Option<Duration>,
+    endpoint: Option<Hold>,
+    spoke: bool,
+    _permit: Permit,
+}
+
+/// How a connection ended.
+struct Ending {
+    cause: Cause,
+    side: Side,
+    detail: Option<String>,
+}
+
+impl Ending {
+    fn new(cause: Cause, side: Side) -> Self {
+        Self { cause, side, detail: None }
+    }
+
+    fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
+        Self { cause, side, detail: Some(detail.to_string()) }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(worker: &Rc<Worker>, listener: Arc<Listener>, place: usize, peer: Peer, permit: Permit) -> Self {
+        let guard = worker.clock.watch();
+        guard.watch().listener.set(place);
+        let connection = Self {
+            worker: Rc::clone(worker),
+            listener,
+            place,
+            guard,
+            accepted: Instant::now(),
+            accepted_at: unix_millis(),
+            id: worker.next_id(),
+            peer,
+            client: peer,
+            destination: None,
+            server_name: None,
+            negotiated: None,
+            handshake: None,
+            connect: None,
+            endpoint: None,
+            spoke: false,
+            _permit: permit,
+        };
+        if let Some(cells) = connection.cells() {
+            cells.accepted.inc();
+            cells.open.inc();
+        }
+        connection
+    }
+
+    /// Does everything there is to do with it.
+    pub(super) async fn serve(mut self, socket: Socket) {
+        let ending = self.run(socket).await;
+        self.finish(&ending);
+    }
+
+    async fn run(&mut self, socket: Socket) -> Ending {
+        if let Some(lifetime) = self.listener.max_lifetime {
+            self.guard.live(lifetime);
+        }
+        self.guard.phase(self.listener.handshake);
+        // Boxed: what opening takes is given back before the connection's long life begins.
+        let (client, _place) = match Box::pin(self.open(socket)).await {
+            Ok(opened) => opened,
+            Err(ending) => return ending,
+        };
+        match Box::pin(self.join(client)).await {
+            Ok(mut relay) => {
+                self.guard.settle(self.listener.idle);
+                self.relay(&mut relay).await
+            }
+            Err(ending) => ending,
+        }
+    }
+
+    /// PROXY header, the client's place among its own connections, TLS.
+    async fn open(&mut self, socket: Socket) -> Result<(Client, Option<limits::Place>), Ending> {
+        let mut received = Vec::new();
+        if self.listener.accept_proxy != AcceptProxy::Never {
+            self.introduced(&socket, &mut received).await?;
+        }
+        let place = self.enter().await?;
+        let Some(acceptor) = self.listener.tls.clone() else {
+            self.spoke |= !received.is_empty();
+            let watch = self.guard.watch();
+            watch.meter.received.set(received.len() as u64);
+            return Ok((Client { socket, session: None, received, unsent: Vec::new() }, place));
+        };
+        let (session, unsent) = self.shake(&socket, &acceptor, received).await?;
+        Ok((Client { socket, session: Some(session), received: Vec::new(), unsent }, place))
+    }
+
+    async fn introduced(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+        let trusted = match self.peer {
+            Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
+            // Whoever may open the socket's file was let in by its permissions.
+            Peer::Unix => true,
+        };
+        let expected = self.listener.accept_proxy;
+        let header = self.guard.within(opening::proxy_header(socket, expected, trusted, received)).await;
+        self.spoke |= !received.is_empty();
+        match header {
+            Ok(Ok(Some((source, destination)))) => {
+                self.spoke = true;
+                self.client = Peer::Ip(source);
+                self.destination = Some(destination);
+                Ok(())
+            }
+            Ok(Ok(None)) => Ok(()),
+            Ok(Err(error)) => Err(self.refuse(socket, error).await),
+            Err(cut) => Err(cut_short(cut, "PROXY header")),
+        }
+    }
+
+    /// Takes the client's place among its own connections, where these are limited.
+    async fn enter(&self) -> Result<Option<limits::Place>, Ending> {
+        let Peer::Ip(client) = self.client else { return Ok(None) };
+        self.guard.watch().client.set(Some(client.ip()));
+        let Some(table) = &self.worker.shared.per_client else { return Ok(None) };
+        let full = || Ending::because(Cause::Limit, Side::Lockgate, "connections of this client");
+        let mut place = table.enter(client.ip()).ok_or_else(full)?;
+        self.guard.within(place.wait()).await.map_err(|_| full())?;
+        Ok(Some(place))
+    }
+
+    async fn shake(
+        &mut self,
+        socket: &Socket,
+        acceptor: &Acceptor,
+        mut received: Vec<u8>,
+    ) -> Result<(Box<Session>, Vec<u8>), Ending> {
+        let hello = self.guard.within(opening::client_hello(socket, acceptor, &mut received)).await;
+        self.spoke |= !received.is_empty();
+        match hello {
+            Ok(Ok(name)) => self.server_name = name,
+            Ok(Err(error)) => return Err(self.refuse(socket, error).await),
+            Err(cut) => return Err(self.timed_out(cut)),
+        }
+        let permit = match self.worker.shared.handshakes.try_take() {
+            Some(permit) => permit,
+            None => match self.guard.within(self.worker.shared.handshakes.take()).await {
+                Ok(permit) => permit,
+                Err(_) => return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once")),
+            },
+        };
+        let made = self.guard.within(handshake::accept(socket, acceptor, received)).await;
+        drop(permit);
+        let took = self.accepted.elapsed();
+        match made {
+            Ok(Ok(made)) => {
+                self.handshake = Some(took);
+                if let Some(cells) = self.cells() {
+                    cells.shook(&made.negotiated, took);
+                }
+                self.negotiated = Some(Box::new(made.negotiated));
+                Ok((made.session, made.unsent))
+            }
+            Ok(Err(error)) => Err(self.handshake_failed(&error)),
+            Err(cut) => Err(self.timed_out(cut)),
+        }
+    }
+
+    fn timed_out(&self, cut: Cut) -> Ending {
+        if cut == Cut::Deadline
+            && self.spoke
+            && let Some(cells) = self.cells()
+        {
+            cells.failed("timeout");
+        }
+        cut_short(cut, "TLS handshake")
+    }
+
+    fn handshake_failed(&self, error: &HandshakeError) -> Ending {
+        if let Some(cells) = self.cells() {
+            cells.failed(error.reason());
+        }
+        Ending::because(Cause::HandshakeFailed, Side::Downstream, error)
+    }
+
+    /// Ends a connection that did not open: tells the client why, where there is a way to.
+    async fn refuse(&self, socket: &Socket, error: OpeningError) -> Ending {
+        if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
+            cells.failed(reason);
+        }
+        let farewell = error.farewell();
+        if !farewell.is_empty() {
+            self.guard.phase(FAREWELL);
+            // Whether the client waits for it or not, the connection is over.
+            let _ = self.guard.within(say_farewell(socket, &farewell)).await;
+        }
+        match error {
+            OpeningError::Closed => Ending::new(Cause::ClientClosed, Side::Downstream),
+            OpeningError::Io(error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
+            OpeningError::Stranger => Ending::because(Cause::RefusedByRule, Side::Lockgate, error),
+            OpeningError::Proxy(_) => Ending::because(Cause::RefusedByRule, Side::Downstream, error),
+            _ => Ending::because(Cause::HandshakeFailed, Side::Downstream, error),
+        }
+    }
+
+    async fn join(&mut self, client: Client) -> Result<lockgate_net::relay::Relay, Ending> {
+        let start = Instant::now();
+        self.guard.phase(self.listener.connect);
+        let introduction = self.listener.proxy_protocol.map(|version| Introduction {
+            version,
+            addresses: self.addresses(&client.socket),
+            server_name: self.server_name.as_deref(),
+            negotiated: self.negotiated.as_deref(),
+        });
+        let joined = self.guard.within(join(&self.listener.pool, &self.worker.clock, client, introduction)).await;
+        let took = start.elapsed();
+        self.connect = Some(took);
+        match joined {
+            Ok(Ok((relay, hold))) => {
+                if let Some(cells) = self.cells() {
+                    cells.connect.record(took);
+                }
+                self.endpoint = Some(hold);
+                Ok(relay)
+            }
+            Ok(Err(error @ JoinError::Session(_))) => Err(Ending::because(Cause::Internal, Side::Lockgate, error)),
+            Ok(Err(error)) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
+            Err(Cut::Deadline) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, "no answer in time")),
+            Err(cut) => Err(cut_short(cut, "connecting")),
+        }
+    }
+
+    /// The client's address and the one it connected to.
+    fn addresses(&self, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
+        let Peer::Ip(client) = self.client else { return None };
+        let destination = self.destination.or_else(|| listen::local_address(socket).ok())?;
+        Some((client, destination))
+    }
+
+    async fn relay(&mut self, relay: &mut lockgate_net::relay::Relay) -> Ending {
+        let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
+        let habits = &hold.endpoint().habits;
+        let meter = &self.guard.watch().meter;
+        let running = relay.run(&self.worker.scratch, meter, habits);
+        match self.guard.within(running).await {
+            Ok(end) => ending(end),
+            Err(cut) => {
+                relay.abandon().await;
+                cut_short(cut, "relay")
+            }
+        }
+    }
+
+    fn cells(&self) -> Option<&ListenerCells> {
+        self.worker.cells.listeners.get(self.place)
+    }
+
+    fn finish(&self, ending: &Ending) {
+        let watch = self.guard.watch();
+        self.worker.account(watch);
+        let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
+        let empty = !self.spoke && received == 0 && sent == 0;
+        if let Some(cells) = self.cells() {
+            cells.open.dec();
+            cells.ended[ending.cause.index()].inc();
+            if empty {
+                cells.empty.inc();
+            }
+        }
+        // A probe that connects and leaves says nothing worth a line; that we failed it does.
+        if empty && ending.cause == Cause::ClientClosed {
+            return;
+        }
+        if let Some(log) = &mut *self.worker.log.borrow_mut() {
+            log.write(&self.record(ending, received, sent));
+        }
+    }
+
+    fn record<'a>(&'a self, ending: &'a Ending, received: u64, sent: u64) -> Record<'a> {
+        let negotiated = self.negotiated.as_deref();
+        Record {
+            id: self.id,
+            accepted: self.accepted_at,
+            listener: &self.listener.name,
+            client: address(self.client),
+            peer: address(self.peer),
+            sni: self.server_name.as_deref(),
+            alpn: negotiated.and_then(|agreed| agreed.alpn.as_deref()).and_then(|alpn| std::str::from_utf8(alpn).ok()),
+            tls_version: negotiated.map(|agreed| agreed.version),
+            cipher: negotiated.map(|agreed| agreed.cipher),
+            resumed: negotiated.map(|agreed| agreed.resumed),
+            client_cn: negotiated.and_then(|agreed| agreed.peer_name.as_deref()),
+            received,
+            sent,
+            handshake: self.handshake,
+            connect: self.connect,
+            duration: self.accepted.elapsed(),
+            endpoint: self.endpoint.as_ref().map(|hold| hold.endpoint().label.as_str()),
+            cause: ending.cause,
+            side: ending.side,
+            detail: ending.detail.as_deref(),
+        }
+    }
+}
+
+fn address(peer: Peer) -> Address {
+    match peer {
+        Peer::Ip(address) => Address::Ip(address),
+        Peer::Unix => Address::Unix,
+    }
+}
+
+/// What a cut means for the log; `phase` is what it interrupted.
+fn cut_short(cut: Cut, phase: &str) -> Ending {
+    match cut {
+        Cut::Deadline => Ending::because(Cause::TooSlow, Side::Downstream, phase),
+        Cut::Idle => Ending::new(Cause::Idle, Side::Lockgate),
+        Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
+        Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
+    }
+}
+
+fn ending(end: End) -> Ending {
+    match end {
+        End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
+        End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
+        // A record key of TLS 1.2 that is used up is nobody's fault but the protocol's.
+        End::Failed(Which::Downstream, RelayError::Tls(SessionError::Alerted(alert))) => {
+            Ending::because(Cause::ClientClosed, Side::Downstream, format_args!("alert {alert}"))
+        }
+        End::Failed(Which::Downstream, error) => Ending::because(Cause::ClientReset, Side::Downstream, error),
+        End::Failed(Which::Upstream, error) => Ending::because(Cause::UpstreamReset, Side::Upstream, error),
+    }
+}
+
+/// Sends the last words and waits until the client has closed: closing with its bytes unread would reset the
+/// connection, and the reset could overtake what we said.
+async fn say_farewell(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
+    let mut sent = 0;
+    while sent < words.len() {
+        sent += poll_fn(|cx| socket.poll_send(cx, &words[sent..])).await?;
+    }
+    socket.shutdown_write()?;
+    let mut sink = [0; 1024];
+    for _ in 0..FAREWELL_READS {
+        if poll_fn(|cx| socket.poll_recv(cx, &mut sink)).await? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The client's side: accepting connections, and what comes first on them.
+
+mod accept;
+mod connection;
+mod opening;
+
+pub use accept::accept;
+pub use opening::AcceptProxy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_net::tls::Acceptor;
+
+use crate::upstream::Pool;
+
+/// What is done with the connections of one listener.
+#[derive(Debug)]
+pub struct Listener {
+    /// As it was written, for logs and metrics.
+    pub name: String,
+    /// TLS with clients; `None`: bytes as they are.
+    pub tls: Option<Arc<Acceptor>>,
+    /// Whether clients come through a proxy that says so.
+    pub accept_proxy: AcceptProxy,
+    /// The PROXY header that endpoints are sent, if any.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// Where bytes are relayed to.
+    pub pool: Arc<Pool>,
+    /// For the PROXY header and the TLS handshake together.
+    pub handshake: Duration,
+    /// For connecting to an endpoint, fail-over and its TLS included.
+    pub connect: Duration,
+    /// For a relay on which nothing moves.
+    pub idle: Duration,
+    /// For a connection in all, if that is limited.
+    pub max_lifetime: Option<Duration>,
+}

@@ -1,0 +1,159 @@
+//! What comes before the application's bytes: a PROXY header where one is expected, a ClientHello where TLS is.
+//!
+//! Bytes are read once into one buffer, in whatever pieces they come, and handed on. Has no deadline of its own.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+
+use lockgate_net::client_hello::{self, First, HelloError, Peek};
+use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
+use lockgate_net::socket::Socket;
+use lockgate_net::tls::Acceptor;
+
+/// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
+const READ: usize = 4096;
+/// The fatal alert for a name that we have no certificate for (RFC 6066 §3).
+const UNRECOGNIZED_NAME: u8 = 112;
+
+/// The answer to plain HTTP on a port that speaks TLS.
+pub(super) const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
+Content-Type: text/plain; charset=utf-8\r\n\
+Content-Length: 68\r\n\
+Connection: close\r\n\
+\r\n\
+This port speaks TLS, and you spoke plain HTTP to it. Try https://.\n";
+
+/// Whether a listener's clients come through a proxy that tells their address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AcceptProxy {
+    /// They do not: a header would be data.
+    Never,
+    /// Those from trusted addresses may.
+    Optional,
+    /// All do, from trusted addresses.
+    Require,
+}
+
+/// Why a connection was not opened.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum OpeningError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("closed before it had begun")]
+    Closed,
+    #[error("PROXY header: {0}")]
+    Proxy(#[from] ProxyError),
+    #[error("PROXY header from an address that is not trusted")]
+    Stranger,
+    #[error("{0}")]
+    Hello(#[from] HelloError),
+    #[error("plain HTTP on a TLS port")]
+    PlainHttp,
+    #[error("neither TLS nor HTTP")]
+    NotTls,
+    #[error("no certificate for the name {0:?}")]
+    UnknownName(Box<str>),
+    #[error("no name was sent, and there is no default certificate")]
+    NoName,
+}
+
+impl OpeningError {
+    /// What the client is told before the connection is closed.
+    pub(super) fn farewell(&self) -> Vec<u8> {
+        match self {
+            Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
+            Self::UnknownName(_) | Self::NoName => client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec(),
+            Self::PlainHttp => PLAIN_HTTP.to_vec(),
+            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger | Self::NotTls => Vec::new(),
+        }
+    }
+
+    /// The reason as a metric's label, where it is that of a handshake.
+    pub(super) fn handshake_reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Hello(_) => Some("malformed"),
+            Self::UnknownName(_) | Self::NoName => Some("unknown_name"),
+            Self::PlainHttp => Some("plain_http"),
+            Self::NotTls => Some("not_tls"),
+            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger => None,
+        }
+    }
+}
+
+/// The name that a client asked for, if it did.
+pub(super) type ServerName = Option<Box<str>>;
+
+/// Reads more; `received` grows by what came.
+async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningError> {
+    let start = received.len();
+    received.resize(start + READ, 0);
+    let read = poll_fn(|cx| socket.poll_recv(cx, &mut received[start..])).await;
+    received.truncate(start + read.as_ref().map_or(0, |&read| read));
+    if read? == 0 { Err(OpeningError::Closed) } else { Ok(()) }
+}
+
+/// Takes the PROXY header off the front of what comes; `None` where there is none or it speaks for the proxy itself.
+pub(super) async fn proxy_header(
+    socket: &Socket,
+    expected: AcceptProxy,
+    trusted: bool,
+    received: &mut Vec<u8>,
+) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
+    match (expected, trusted) {
+        (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
+        (AcceptProxy::Require, false) => return Err(OpeningError::Stranger),
+        (AcceptProxy::Optional | AcceptProxy::Require, true) => {}
+    }
+    loop {
+        receive(socket, received).await?;
+        if expected == AcceptProxy::Optional {
+            match proxy_protocol::may_begin(received) {
+                Guess::No => return Ok(None),
+                Guess::Undecided => continue,
+                Guess::Yes => {}
+            }
+        }
+        if let Some(parsed) = proxy_protocol::parse(received)? {
+            received.drain(..parsed.len);
+            return Ok(match parsed.header.addresses {
+                Addresses::Inet { source, destination } => Some((source, destination)),
+                Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
+            });
+        }
+    }
+}
+
+/// Reads a whole ClientHello and says which name it asks for; `received` keeps it for the handshake.
+pub(super) async fn client_hello(
+    socket: &Socket,
+    acceptor: &Acceptor,
+    received: &mut Vec<u8>,
+) -> Result<ServerName, OpeningError> {
+    let mut at_least = 1;
+    loop {
+        while received.len() < at_least {
+            receive(socket, received).await?;
+        }
+        match client_hello::first(received) {
+            First::Tls => {}
+            First::Undecided => {
+                at_least = received.len() + 1;
+                continue;
+            }
+            First::Http => return Err(OpeningError::PlainHttp),
+            First::Other => return Err(OpeningError::NotTls),
+        }
+        match client_hello::peek(received)? {
+            Peek::NeedMore { at_least: more } => at_least = more,
+            Peek::Hello(hello) => {
+                let name: ServerName = hello.server_name.as_deref().map(Box::from);
+                return if acceptor.serves(name.as_deref()) {
+                    Ok(name)
+                } else {
+                    Err(name.map_or(OpeningError::NoName, OpeningError::UnknownName))
+                };
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What is promised for the process, not for a worker: how many connections and handshakes at once.
+//!
+//! The only state that workers share and write. What is full is waited for, first come first served; what waits in
+//! the listener's backlog costs nothing. Does not know why somebody waits or how long they may.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The right to one of something limited; dropping it gives it back.
+pub type Permit = OwnedSemaphorePermit;
+
+/// A number of things that may be had at once by the whole process.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    free: Arc<Semaphore>,
+    size: usize,
+}
+
+impl Limit {
+    /// Allows `size` at once.
+    pub fn new(size: usize) -> Self {
+        let size = size.min(Semaphore::MAX_PERMITS);
+        Self { free: Arc::new(Semaphore::new(size)), size }
+    }
+
+    /// How many there may be.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// How many there are.
+    pub fn used(&self) -> usize {
+        self.size - self.free.available_permits()
+    }
+
+    /// Takes one now, or not at all; nobody who waits already is overtaken.
+    pub fn try_take(&self) -> Option<Permit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
+    }
+
+    /// Takes one, in the order of asking.
+    pub async fn take(&self) -> Permit {
+        Arc::clone(&self.free).acquire_owned().await.expect("a limit is never closed")
+    }
+}
+
+/// Connections of each client at once. An IPv6 client is its /64: within that it can choose its address freely.
+#[derive(Debug)]
+pub struct PerClient {
+    size: usize,
+    hasher: RandomState,
+    shards: Box<[Mutex<HashMap<IpAddr, Arc<Client>, RandomState>>]>,
+}
+
+/// One client's connections.
+#[derive(Debug)]
+struct Client {
+    limit: Limit,
+    /// Those that hold a place or wait for one.
+    present: AtomicUsize,
+}
+
+/// The outcome of asking for a place among a client's connections.
+#[derive(Debug)]
+pub struct Place {
+    client: Arc<Client>,
+    key: IpAddr,
+    table: Arc<PerClient>,
+    permit: Option<Permit>,
+}
+
+const SHARDS: usize = 64;
+
+impl PerClient {
+    /// Allows each client `size` connections at once.
+    pub fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self {
+            size,
+            hasher: RandomState::default(),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        })
+    }
+
+    /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already as may be served:
+    /// what waits costs a descriptor, so one client must not have all of them.
+    pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
+        let key = key(ip);
+        // The lock is held for one look-up, never over a wait.
+        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        let client = shard
+            .entry(key)
+            .or_insert_with(|| Arc::new(Client { limit: Limit::new(self.size), present: AtomicUsize::new(0) }));
+        if client.present.load(Ordering::Relaxed) >= self.size.saturating_mul(2) {
+            return None;
+        }
+        client.present.fetch_add(1, Ordering::Relaxed);
+        Some(Place { client: Arc::clone(client), key, table: Arc::clone(self), permit: None })
+    }
+
+    fn shard(&self, key: IpAddr) -> &Mutex<HashMap<IpAddr, Arc<Client>, RandomState>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+impl Place {
+    /// Waits until the client's earlier connections leave room.
+    pub async fn wait(&mut self) {
+        self.permit = Some(self.client.limit.take().await);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.permit = None;
+        let mut shard = self.table.shard(self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        if self.client.present.fetch_sub(1, Ordering::Relaxed) == 1 {
+            shard.remove(&self.key);
+        }
+    }
+}
+
+fn key(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_missing_until_it_is_dropped() {
+        let limit = Limit::new(1);
+        let taken = limit.try_take();
+        assert!(taken.is_some());
+        assert_eq!(limit.used(), 1);
+        assert!(limit.try_take().is_none());
+        drop(taken);
+        assert!(limit.try_take().is_some());
+    }
+
+    #[test]
+    fn a_client_is_refused_when_as_many_wait_as_are_served() {
+        let table = PerClient::new(1);
+        let ip = IpAddr::from([192, 0, 2, 1]);
+        let (served, waiting) = (table.enter(ip), table.enter(ip));
+        assert!(served.is_some() && waiting.is_some());
+        assert!(table.enter(ip).is_none());
+        assert!(table.enter(IpAddr::from([192, 0, 2, 2])).is_some());
+        drop(waiting);
+        assert!(table.enter(ip).is_some());
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_64() {
+        let table = PerClient::new(1);
+        let held = [table.enter("2001:db8::1".parse().unwrap()), table.enter("2001:db8::2".parse().unwrap())];
+        assert!(held.iter().all(Option::is_some));
+        assert!(table.enter("2001:db8::3".parse().unwrap()).is_none());
+        assert!(table.enter("2001:db8:0:1::1".parse().unwrap()).is_some());
+    }
+
+    #[test]
+    fn a_client_that_has_left_is_forgotten() {
+        let table = PerClient::new(1);
+        drop(table.enter("192.0.2.1".parse().unwrap()));
+        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
+    }
+}

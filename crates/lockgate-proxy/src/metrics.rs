@@ -1,0 +1,219 @@
+//! What is counted, per worker and listener, and its names in Prometheus text.
+//!
+//! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this page.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, Text};
+use lockgate_net::tls::handshake::Negotiated;
+
+use crate::access_log::Cause;
+
+/// Reasons of a failed handshake, as [`lockgate_net::tls::handshake::HandshakeError::reason`] gives them and this crate.
+pub const HANDSHAKE_REASONS: [&str; 14] = [
+    "alert",
+    "bad_certificate",
+    "closed",
+    "malformed",
+    "no_application_protocol",
+    "no_client_certificate",
+    "no_common_cipher",
+    "no_common_version",
+    "not_tls",
+    "other",
+    "plain_http",
+    "refused_our_certificate",
+    "timeout",
+    "unknown_name",
+];
+
+const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
+const RESUMED: [&str; 2] = ["false", "true"];
+
+/// The cells that one worker writes.
+#[derive(Debug)]
+pub struct WorkerCells {
+    /// In the order of the listeners.
+    pub listeners: Vec<ListenerCells>,
+    /// Turns in which accepting failed for want of descriptors or memory.
+    pub accept_failures: Counter,
+}
+
+/// What one worker counts for one listener.
+#[derive(Debug)]
+pub struct ListenerCells {
+    /// Accepted connections.
+    pub accepted: Counter,
+    /// Connections that are open.
+    pub open: Gauge,
+    /// Connections that ended, by cause.
+    pub ended: [Counter; Cause::ALL.len()],
+    /// Connections that ended without a byte.
+    pub empty: Counter,
+    /// Bytes of application data from clients.
+    pub received: Counter,
+    /// Bytes of application data to clients.
+    pub sent: Counter,
+    /// Durations of finished handshakes.
+    pub handshake: Histogram,
+    /// Durations of connecting to an endpoint.
+    pub connect: Histogram,
+    alpn: Vec<String>,
+    handshakes: Vec<Counter>,
+    failures: [Counter; HANDSHAKE_REASONS.len()],
+}
+
+impl ListenerCells {
+    /// Cells of a listener that can negotiate the protocols `alpn`.
+    pub fn new(alpn: &[String]) -> Self {
+        let alpn: Vec<String> = alpn.iter().cloned().chain(["none".to_owned()]).collect();
+        let combinations = VERSIONS.len() * RESUMED.len() * alpn.len();
+        Self {
+            accepted: Counter::new(),
+            open: Gauge::new(),
+            ended: Default::default(),
+            empty: Counter::new(),
+            received: Counter::new(),
+            sent: Counter::new(),
+            handshake: Histogram::new(Bounds::HANDSHAKE),
+            connect: Histogram::new(Bounds::CONNECT),
+            handshakes: (0..combinations).map(|_| Counter::new()).collect(),
+            alpn,
+            failures: Default::default(),
+        }
+    }
+
+    /// Counts a finished handshake.
+    pub fn shook(&self, negotiated: &Negotiated, took: Duration) {
+        let version = usize::from(negotiated.version == VERSIONS[1]);
+        let resumed = usize::from(negotiated.resumed);
+        let none = self.alpn.len() - 1;
+        let alpn = negotiated.alpn.as_deref().map_or(none, |chosen| {
+            self.alpn.iter().position(|name| name.as_bytes() == chosen).unwrap_or(none)
+        });
+        if let Some(counter) = self.handshakes.get(self.combination(version, resumed, alpn)) {
+            counter.inc();
+        }
+        self.handshake.record(took);
+    }
+
+    /// Counts a failed handshake; `reason` is one of [`HANDSHAKE_REASONS`].
+    pub fn failed(&self, reason: &str) {
+        let place = HANDSHAKE_REASONS.iter().position(|&known| known == reason);
+        debug_assert!(place.is_some(), "{reason} is in the list");
+        if let Some(counter) = place.and_then(|place| self.failures.get(place)) {
+            counter.inc();
+        }
+    }
+
+    fn combination(&self, version: usize, resumed: usize, alpn: usize) -> usize {
+        (version * RESUMED.len() + resumed) * self.alpn.len() + alpn
+    }
+}
+
+/// Writes everything that the workers count, for the listeners with these names.
+pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+    per_listener(text, shards, listeners);
+    per_worker(text, shards);
+    let mut family = text.counter("lockgate_accept_failures_total", "Turns in which accepting failed for want of descriptors or memory.");
+    family.sample(&[], shards.counter(|cells| &cells.accept_failures));
+}
+
+fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
+    let mut family =
+        text.counter("lockgate_worker_connections_accepted_total", "Connections accepted, by the worker that did.");
+    for (worker, cells) in shards.iter().enumerate() {
+        let accepted: u64 = cells.listeners.iter().map(|listener| listener.accepted.value()).sum();
+        family.sample(&[("worker", &worker.to_string())], accepted);
+    }
+}
+
+fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+    let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| -> u64 {
+        shards.iter().filter_map(|cells| cells.listeners.get(listener)).map(|cells| cell(cells).value()).sum()
+    };
+    let each = || listeners.iter().map(String::as_str).enumerate();
+    let mut family = text.counter("lockgate_connections_accepted_total", "Connections accepted.");
+    for (place, name) in each() {
+        family.sample(&[("listener", name)], counter(place, |cells| &cells.accepted));
+    }
+    let mut family = text.gauge("lockgate_connections", "Connections that are open.");
+    for (place, name) in each() {
+        let open: i64 =
+            shards.iter().filter_map(|cells| cells.listeners.get(place)).map(|cells| cells.open.value()).sum();
+        family.sample(&[("listener", name)], open);
+    }
+    let mut family = text.counter("lockgate_connections_ended_total", "Connections that ended, by cause.");
+    for (place, name) in each() {
+        for cause in Cause::ALL {
+            let ended: u64 = shards
+                .iter()
+                .filter_map(|cells| cells.listeners.get(place))
+                .map(|cells| cells.ended[cause.index()].value())
+                .sum();
+            family.sample(&[("listener", name), ("cause", cause.as_str())], ended);
+        }
+    }
+    let mut family = text.counter("lockgate_connections_empty_total", "Connections that ended without a byte; they are not logged.");
+    for (place, name) in each() {
+        family.sample(&[("listener", name)], counter(place, |cells| &cells.empty));
+    }
+    let mut family = text.counter("lockgate_connection_bytes_total", "Application data, as seen from Lockgate's clients.");
+    for (place, name) in each() {
+        family.sample(&[("listener", name), ("direction", "received")], counter(place, |cells| &cells.received));
+        family.sample(&[("listener", name), ("direction", "sent")], counter(place, |cells| &cells.sent));
+    }
+    handshakes(text, shards, listeners);
+    histograms(text, shards, listeners);
+}
+
+fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+    let mut family = text.counter("lockgate_tls_handshakes_total", "Finished handshakes with clients.");
+    for (place, name) in listeners.iter().enumerate() {
+        let mut sums: BTreeMap<(usize, usize, &str), u64> = BTreeMap::new();
+        for cells in shards.iter().filter_map(|cells| cells.listeners.get(place)) {
+            for version in 0..VERSIONS.len() {
+                for resumed in 0..RESUMED.len() {
+                    for (alpn, protocol) in cells.alpn.iter().enumerate() {
+                        let value = cells.handshakes[cells.combination(version, resumed, alpn)].value();
+                        *sums.entry((version, resumed, protocol)).or_default() += value;
+                    }
+                }
+            }
+        }
+        for ((version, resumed, alpn), sum) in sums.into_iter().filter(|&(_, sum)| sum > 0) {
+            let labels =
+                [("listener", name.as_str()), ("version", VERSIONS[version]), ("alpn", alpn), ("resumed", RESUMED[resumed])];
+            family.sample(&labels, sum);
+        }
+    }
+    let mut family = text.counter("lockgate_tls_handshake_failures_total", "Handshakes with clients that failed, by reason.");
+    for (place, name) in listeners.iter().enumerate() {
+        for (reason, label) in HANDSHAKE_REASONS.iter().enumerate() {
+            let failed: u64 = shards
+                .iter()
+                .filter_map(|cells| cells.listeners.get(place))
+                .map(|cells| cells.failures[reason].value())
+                .sum();
+            if failed > 0 {
+                family.sample(&[("listener", name), ("reason", label)], failed);
+            }
+        }
+    }
+}
+
+fn histograms(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
+    let mut family = text.histogram("lockgate_tls_handshake_duration_seconds", "Time from the first byte to the end of the handshake.");
+    for (place, name) in listeners.iter().enumerate() {
+        if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].handshake) {
+            family.sample(&[("listener", name)], &sum);
+        }
+    }
+    let mut family = text.histogram("lockgate_upstream_connect_duration_seconds", "Time to connect to an endpoint, fail-over included.");
+    for (place, name) in listeners.iter().enumerate() {
+        if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].connect) {
+            family.sample(&[("listener", name)], &sum);
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The command line: what the user typed, as one value.
+//!
+//! Does not read the configuration and does nothing: `main` acts on [`Command`]. Addresses stay as written,
+//! because the configuration has one grammar for them and `proxy` is a configuration of one table.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+
+/// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
+pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
+/// The environment variable that names the configuration file; `-c` wins over it.
+pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
+
+/// One invocation, with every default filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Command {
+    /// Serve what the file says.
+    Run { config: PathBuf },
+    /// Check the file and print what is wrong with it.
+    Check(Check),
+    /// Serve a built-in application behind a self-signed certificate.
+    Demo { listen: SocketAddr, metrics: SocketAddr },
+    /// Serve one listener without a file.
+    Proxy { listen: String, upstream: String, tls: ProxyTls },
+    /// Print the version.
+    Version { output: Output },
+}
+
+/// What `check` looks at, how much it says, and what fails it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub(crate) config: PathBuf,
+    pub(crate) detail: Detail,
+    pub(crate) output: Output,
+    pub(crate) warnings: Warnings,
+}
+
+/// How much `check` prints when nothing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// Mistakes and one line at the end.
+    Mistakes,
+    /// Also what a client will get at each address (`-v`).
+    Everything,
+}
+
+/// Who reads the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    /// A person.
+    Text,
+    /// A program (`--json`).
+    Json,
+}
+
+/// What warnings do to the exit code of `check`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Warnings {
+    /// Printed only: exit code 0.
+    Printed,
+    /// They give exit code 2 (`--strict`).
+    Fatal,
+}
+
+/// Whether the listener of `proxy` speaks TLS, and with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ProxyTls {
+    /// Bytes as they are.
+    Plain,
+    /// A self-signed certificate made at start.
+    SelfSigned,
+    /// Two PEM files.
+    Files { cert: PathBuf, key: PathBuf },
+}
+
+impl Command {
+    /// Reads the arguments and environment of this process.
+    ///
+    /// Ends the process for `--help` and `--version` (exit code 0) and for usage errors (exit code 2), after
+    /// printing what clap says about them.
+    pub(crate) fn from_environment() -> Self {
+        let variable = std::env::var_os(CONFIG_VARIABLE);
+        Self::parse(std::env::args_os(), variable).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Reads `arguments` (the program's name first); `variable` is the value of [`CONFIG_VARIABLE`].
+    ///
+    /// # Errors
+    /// A usage error, or the text of `--help` or `--version` (clap treats both alike: `exit()` tells them
+    /// apart).
+    pub(crate) fn parse(
+        arguments: impl IntoIterator<Item = OsString>,
+        variable: Option<OsString>,
+    ) -> Result<Self, clap::Error> {
+        let typed = Typed::try_parse_from(arguments)?;
+        let named = variable.filter(|value| !value.is_empty());
+        let default = named.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), PathBuf::from);
+        let outer = typed.config;
+        match (typed.verb, typed.test) {
+            (Some(_), true) => {
+                Err(usage(ErrorKind::ArgumentConflict, "-t is a command of its own: `lockgate -t -c FILE`"))
+            }
+            (Some(verb), false) => verb.resolve(outer, default),
+            (None, true) => Ok(Self::Check(CheckTyped::default().resolve(outer.unwrap_or(default)))),
+            (None, false) => match outer {
+                Some(config) => Ok(Self::Run { config }),
+                None => {
+                    Err(usage(ErrorKind::MissingSubcommand, "say what to do, for example `lockgate run`"))
+                }
+            },
+        }
+    }
+}
+
+fn usage(kind: ErrorKind, message: &str) -> clap::Error {
+    Typed::command().error(kind, message)
+}
+
+/// One binary that terminates TLS and relays bytes to applications.
+#[derive(Parser)]
+#[command(
+    name = "lockgate",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = "Start here:\n  lockgate demo                              a running example in one second\n  \
+                  lockgate proxy :8443 unix:/run/app.sock --tls self\n  \
+                  lockgate check -v -c lockgate.toml         what will a client get?\n\n\
+                  Exit codes: 0 ok, 1 failed start or invalid configuration, 2 usage, 3 unclean stop."
+)]
+struct Typed {
+    /// Check the configuration and exit, as `check` does
+    #[arg(short = 't')]
+    test: bool,
+    /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Serve what the configuration says
+    #[command(after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
+        Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
+        HUP reads the certificates again; USR1 reopens the logs.")]
+    Run(ConfigTyped),
+    /// Check the configuration and print every mistake in it
+    #[command(after_help = "Example:\n  lockgate check -v -c lockgate.toml\n\n\
+        Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
+    Check(CheckTyped),
+    /// Serve a built-in application over TLS, without a file, and say what to try
+    #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
+    Demo {
+        /// Where TLS is accepted
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
+        listen: SocketAddr,
+        /// Where /metrics, /top, /health and /ready are served
+        #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
+        metrics: SocketAddr,
+    },
+    /// Relay one listener to one upstream, without a file
+    #[command(after_help = "Examples:\n  lockgate proxy :8443 127.0.0.1:8080 --tls self\n  \
+        lockgate proxy 0.0.0.0:5432 unix:/run/postgresql/.s.PGSQL.5432\n  \
+        lockgate proxy :443 app.internal:80 --tls /etc/tls/app.pem,/etc/tls/app.key")]
+    Proxy {
+        /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
+        #[arg(value_parser = not_empty)]
+        listen: String,
+        /// Where to relay to: HOST:PORT or unix:/PATH
+        #[arg(value_parser = not_empty)]
+        upstream: String,
+        /// Terminate TLS: `self` makes a certificate, else the files of a certificate and its key
+        #[arg(long, value_name = "self|CERT,KEY")]
+        tls: Option<ProxyTls>,
+    },
+    /// Print the version
+    #[command(after_help = "Example:\n  lockgate version --json")]
+    Version {
+        /// Print a JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Args)]
+struct ConfigTyped {
+    /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
+    #[arg(short = 'c', long = "config", value_name = "FILE", id = "file")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Args, Default)]
+struct CheckTyped {
+    /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
+    #[arg(short = 'c', long = "config", value_name = "FILE", id = "file")]
+    config: Option<PathBuf>,
+    /// Print per address what a client will get: certificate, versions, ALPN, endpoints
+    #[arg(short, long)]
+    verbose: bool,
+    /// Print a JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Exit with 2 when there are warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Verb {
+    fn resolve(self, outer: Option<PathBuf>, default: PathBuf) -> Result<Command, clap::Error> {
+        let once = |inner: Option<PathBuf>| match (inner, outer.clone()) {
+            (Some(_), Some(_)) => Err(usage(ErrorKind::ArgumentConflict, "-c is given twice")),
+            (inner, outer) => Ok(inner.or(outer).unwrap_or_else(|| default.clone())),
+        };
+        // An option that a command would ignore is refused, like a key without an effect.
+        let without_file = |command| match outer {
+            Some(_) => {
+                Err(usage(ErrorKind::ArgumentConflict, "this command reads no configuration: leave out -c"))
+            }
+            None => Ok(command),
+        };
+        match self {
+            Self::Run(ConfigTyped { config }) => Ok(Command::Run { config: once(config)? }),
+            Self::Check(mut typed) => {
+                let config = once(typed.config.take())?;
+                Ok(Command::Check(typed.resolve(config)))
+            }
+            Self::Demo { listen, metrics } => without_file(Command::Demo { listen, metrics }),
+            Self::Proxy { listen, upstream, tls } => {
+                without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ProxyTls::Plain) })
+            }
+            Self::Version { json } => without_file(Command::Version { output: output(json) }),
+        }
+    }
+}
+
+impl CheckTyped {
+    fn resolve(self, config: PathBuf) -> Check {
+        Check {
+            config,
+            detail: if self.verbose { Detail::Everything } else { Detail::Mistakes },
+            output: output(self.json),
+            warnings: if self.strict { Warnings::Fatal } else { Warnings::Printed },
+        }
+    }
+}
+
+fn output(json: bool) -> Output {
+    if json { Output::Json } else { Output::Text }
+}
+
+fn not_empty(written: &str) -> Result<String, String> {
+    if written.trim().is_empty() {
+        return Err("an address is needed, for example 127.0.0.1:8080 or unix:/run/app.sock".into());
+    }
+    Ok(written.to_owned())
+}
+
+fn socket_address(written: &str) -> Result<SocketAddr, String> {
+    written.parse().map_err(|_| "write an IP address and a port: 127.0.0.1:8443 or [::1]:8443".into())
+}
+
+impl FromStr for ProxyTls {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        if written == "self" {
+            return Ok(Self::SelfSigned);
+        }
+        match written.split_once(',') {
+            Some((cert, key)) if !cert.is_empty() && !key.is_empty() && !key.contains(',') => {
+                Ok(Self::Files { cert: cert.into(), key: key.into() })
+            }
+            _ => Err("write `self`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        parse_with(line, None)
+    }
+
+    fn parse_with(line: &str, variable: Option<&str>) -> Result<Command, clap::Error> {
+        let words = std::iter::once("lockgate").chain(line.split_whitespace());
+        Command::parse(words.map(OsString::from), variable.map(OsString::from))
+    }
+
+    fn check(config: &str) -> Check {
+        Check {
+            config: config.into(),
+            detail: Detail::Mistakes,
+            output: Output::Text,
+            warnings: Warnings::Printed,
+        }
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn the_file_comes_from_the_option_then_the_variable_then_the_default() {
+        let run = |config: &str| Command::Run { config: config.into() };
+        assert_eq!(parse_with("run -c a.toml", Some("b.toml")).unwrap(), run("a.toml"));
+        assert_eq!(parse_with("run --config a.toml", None).unwrap(), run("a.toml"));
+        assert_eq!(parse_with("run", Some("b.toml")).unwrap(), run("b.toml"));
+        assert_eq!(parse_with("run", Some("")).unwrap(), run(DEFAULT_CONFIG));
+        assert_eq!(parse_with("run", None).unwrap(), run(DEFAULT_CONFIG));
+    }
+
+    #[test]
+    fn the_spellings_of_nginx_and_haproxy_are_understood() {
+        assert_eq!(parse("-t").unwrap(), Command::Check(check(DEFAULT_CONFIG)));
+        assert_eq!(parse("-t -c a.toml").unwrap(), Command::Check(check("a.toml")));
+        assert_eq!(parse_with("-t", Some("b.toml")).unwrap(), Command::Check(check("b.toml")));
+        assert_eq!(parse("-c a.toml").unwrap(), Command::Run { config: "a.toml".into() });
+        assert_eq!(parse("-c a.toml run").unwrap(), Command::Run { config: "a.toml".into() });
+        assert_eq!(parse("-c a.toml check").unwrap(), Command::Check(check("a.toml")));
+    }
+
+    #[test]
+    fn check_takes_its_switches() {
+        let all = Check {
+            config: "a.toml".into(),
+            detail: Detail::Everything,
+            output: Output::Json,
+            warnings: Warnings::Fatal,
+        };
+        assert_eq!(parse("check -v --json --strict -c a.toml").unwrap(), Command::Check(all));
+    }
+
+    #[test]
+    fn demo_listens_on_loopback_unless_told() {
+        let demo = |listen: &str, metrics: &str| Command::Demo {
+            listen: listen.parse().unwrap(),
+            metrics: metrics.parse().unwrap(),
+        };
+        assert_eq!(parse("demo").unwrap(), demo("127.0.0.1:8443", "127.0.0.1:9090"));
+        assert_eq!(parse("demo --listen [::1]:1 --metrics 0.0.0.0:2").unwrap(), demo("[::1]:1", "0.0.0.0:2"));
+    }
+
+    #[test]
+    fn proxy_is_plain_unless_told() {
+        let proxy = |tls| Command::Proxy { listen: ":8443".into(), upstream: "unix:/a.sock".into(), tls };
+        assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(ProxyTls::Plain));
+        assert_eq!(parse("proxy :8443 unix:/a.sock --tls self").unwrap(), proxy(ProxyTls::SelfSigned));
+        let files = ProxyTls::Files { cert: "a.pem".into(), key: "a.key".into() };
+        assert_eq!(parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(), proxy(files));
+    }
+
+    #[test]
+    fn version_speaks_json_too() {
+        assert_eq!(parse("version").unwrap(), Command::Version { output: Output::Text });
+        assert_eq!(parse("version --json").unwrap(), Command::Version { output: Output::Json });
+    }
+
+    #[test]
+    fn usage_errors_exit_with_2_and_say_the_cure() {
+        for (line, says) in [
+            ("", "Usage"),
+            ("chekc", "'check'"),
+            ("run --confg a", "--config"),
+            ("run a.toml", "unexpected"),
+            ("-c a.toml run -c b.toml", "twice"),
+            ("-c a.toml demo", "leave out -c"),
+            ("-t run", "a command of its own"),
+            ("demo --listen 8443", "write an IP address and a port"),
+            ("proxy :8443", "UPSTREAM"),
+            ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
+            ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
+            ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            assert!(error.to_string().contains(says), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_command_has_help_with_an_example() {
+        for verb in ["run", "check", "demo", "proxy", "version"] {
+            let help = parse(&format!("{verb} --help")).expect_err(verb);
+            assert_eq!(help.exit_code(), 0);
+            assert!(help.to_string().contains(&format!("lockgate {verb}")), "{help}");
+        }
+        assert_eq!(parse("--version").expect_err("text").exit_code(), 0);
+    }
+}

@@ -1,0 +1,177 @@
+//! What `/metrics` and `/top` say: the workers' counters, and what only the process knows.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
+use lockgate_net::tls::Acceptor;
+use lockgate_proxy::metrics::{self, WorkerCells};
+use lockgate_proxy::upstream::Endpoint;
+use lockgate_proxy::worker::{Published, Shared};
+use serde_json::{Value, json};
+
+use crate::assemble::Planned;
+
+/// Clients that `/top` lists.
+const LISTED: usize = 100;
+/// Clients that have a series of their own.
+const SERIES: usize = 20;
+
+/// Everything that is shown.
+pub(crate) struct Exposition {
+    names: Vec<String>,
+    acceptors: Vec<(String, Arc<Acceptor>)>,
+    endpoints: Vec<(String, Arc<Endpoint>)>,
+    shards: Arc<Shards<WorkerCells>>,
+    shared: Arc<Shared>,
+    tops: Vec<Published>,
+    lost: Option<Arc<AtomicU64>>,
+    started: SystemTime,
+}
+
+impl Exposition {
+    /// Shows what `shards` count and what else the process shares; `lost` counts the access log's lost lines.
+    pub(crate) fn new(
+        listeners: &[Planned],
+        shards: Arc<Shards<WorkerCells>>,
+        shared: Arc<Shared>,
+        tops: Vec<Published>,
+        lost: Option<Arc<AtomicU64>>,
+    ) -> Self {
+        let name = |planned: &Planned| planned.listener.name.clone();
+        let acceptor = |planned: &Planned| Some((name(planned), planned.listener.tls.clone()?));
+        let endpoints = |planned: &Planned| {
+            let name = name(planned);
+            let endpoints = planned.listener.pool.endpoints().to_vec();
+            endpoints.into_iter().map(move |endpoint| (name.clone(), endpoint))
+        };
+        Self {
+            names: listeners.iter().map(name).collect(),
+            acceptors: listeners.iter().filter_map(acceptor).collect(),
+            endpoints: listeners.iter().flat_map(endpoints).collect(),
+            shards,
+            shared,
+            tops,
+            lost,
+            started: SystemTime::now(),
+        }
+    }
+
+    /// How many connections there may be.
+    pub(crate) fn connection_limit(&self) -> usize {
+        self.shared.connections.size()
+    }
+
+    /// Prometheus text.
+    pub(crate) fn metrics(&self) -> String {
+        let mut text = Text::new();
+        metrics::write(&mut text, &self.shards, &self.names);
+        self.process(&mut text);
+        self.upstream(&mut text);
+        self.certificates(&mut text);
+        self.clients(&mut text);
+        text.finish()
+    }
+
+    fn process(&self, text: &mut Text) {
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        text.gauge("lockgate_build_info", "Always 1; the version is the label.").sample(&version, 1_i64);
+        text.gauge("lockgate_start_time_seconds", "When the process started, in seconds since 1970.")
+            .sample(&[], seconds(self.started));
+        text.gauge("lockgate_connections_limit", "Connections that there may be at once.")
+            .sample(&[], self.shared.connections.size() as i64);
+        text.gauge("lockgate_tls_handshakes_in_flight", "Handshakes with clients that are going on.")
+            .sample(&[], self.shared.handshakes.used() as i64);
+        let lost = self.lost.as_ref().map_or(0, |lost| lost.load(Ordering::Relaxed));
+        text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.").sample(&[], lost);
+    }
+
+    fn upstream(&self, text: &mut Text) {
+        let mut family = text.gauge("lockgate_upstream_connections", "Connections to an endpoint.");
+        for (listener, endpoint) in &self.endpoints {
+            let labels = [("listener", listener.as_str()), ("endpoint", endpoint.label.as_str())];
+            family.sample(&labels, endpoint.connections() as i64);
+        }
+    }
+
+    fn certificates(&self, text: &mut Text) {
+        // One certificate may serve several listeners and have several names: its file tells it apart.
+        let mut expiries = BTreeMap::new();
+        for (listener, acceptor) in &self.acceptors {
+            for certificate in acceptor.store().describe() {
+                let name = certificate.names.first().cloned().unwrap_or_else(|| certificate.subject.clone());
+                let path = certificate.path.display().to_string();
+                expiries.insert((listener.clone(), path, name), seconds(certificate.not_after));
+            }
+        }
+        let mut family =
+            text.gauge("lockgate_cert_not_after_timestamp_seconds", "When a certificate expires, in seconds since 1970.");
+        for ((listener, path, name), expiry) in &expiries {
+            family.sample(&[("listener", listener), ("path", path), ("name", name)], *expiry);
+        }
+    }
+
+    /// Gauges, not counters: when a client comes into the list, what it had counts no longer under `other`.
+    fn clients(&self, text: &mut Text) {
+        let listing = self.snapshot().top(SERIES, Order::Bytes);
+        let mut family = text.gauge("lockgate_client_bytes", "Bytes of the clients with the most, as far as tracked.");
+        each_client(&listing, |client, traffic| {
+            family.sample(&[("client", client), ("direction", "received")], traffic.received as i64);
+            family.sample(&[("client", client), ("direction", "sent")], traffic.sent as i64);
+        });
+        let mut family =
+            text.gauge("lockgate_client_throughput_bytes_per_second", "Their throughput over the last five seconds.");
+        each_client(&listing, |client, traffic| {
+            family.sample(&[("client", client), ("direction", "received")], traffic.received_per_second as i64);
+            family.sample(&[("client", client), ("direction", "sent")], traffic.sent_per_second as i64);
+        });
+    }
+
+    /// The traffic of clients as JSON: the most bytes first.
+    pub(crate) fn top(&self) -> String {
+        let listing = self.snapshot().top(LISTED, Order::Bytes);
+        let clients: Vec<Value> = listing.entries.iter().map(client).collect();
+        let top = json!({
+            "clients": clients,
+            "other": traffic(&listing.other),
+            "total": traffic(&listing.total),
+        });
+        format!("{top:#}\n")
+    }
+
+    fn snapshot(&self) -> TopSnapshot<IpAddr> {
+        let published = self.tops.iter().filter_map(|top| top.load_full());
+        TopSnapshot::merge(published.map(|top| TopSnapshot::clone(&top)))
+    }
+}
+
+fn each_client(listing: &Listing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {
+    for entry in &listing.entries {
+        sample(&entry.key.to_string(), &entry.traffic);
+    }
+    sample("other", &listing.other);
+}
+
+fn client(entry: &TopEntry<IpAddr>) -> Value {
+    let mut value = traffic(&entry.traffic);
+    value["client"] = json!(entry.key.to_string());
+    value["error_bytes"] = json!(entry.error);
+    value
+}
+
+fn traffic(traffic: &Traffic) -> Value {
+    json!({
+        "received_bytes": traffic.received,
+        "sent_bytes": traffic.sent,
+        "received_bytes_per_second": traffic.received_per_second,
+        "sent_bytes_per_second": traffic.sent_per_second,
+    })
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    i64::try_from(since).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,364 @@
+//! The thread that writes the access log: it owns the file and nobody waits for it.
+//!
+//! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow or fails costs
+//! lines, which are counted, and never a worker's time.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::OFlags;
+
+/// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2 MB.
+const WAITING: usize = 64;
+
+/// Least time between two warnings, and between two attempts to rotate.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Where the access log goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// A file, made with mode 0640 and appended to. A FIFO must have a reader when it is opened.
+    File {
+        /// Its path; rotated files get `.1`, `.2` … appended.
+        path: PathBuf,
+        /// When and how to rotate it; only a regular file can be rotated.
+        rotation: Option<Rotation>,
+    },
+}
+
+/// Rotation by size and count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// Bytes that a file may hold; only a single buffer larger than this makes a larger file.
+    pub(crate) size: u64,
+    /// How many rotated files are kept beside the current one; with 0 the old lines are deleted.
+    pub(crate) keep: u32,
+}
+
+/// How [`LogWriter::finish`] ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// All that was handed over was written or counted as lost.
+    Drained,
+    /// The target did not take it in time; what still waited is lost with the process.
+    GivenUp,
+}
+
+/// The access log's thread, seen from the supervisor.
+///
+/// Ends by [`finish`](Self::finish); without it, when this and every sender is dropped.
+#[derive(Debug)]
+pub(crate) struct LogWriter {
+    sender: SyncSender<Vec<u8>>,
+    orders: Arc<Orders>,
+    ended: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+/// What the supervisor and the workers share with the thread.
+#[derive(Debug, Default)]
+struct Orders {
+    lost: Arc<AtomicU64>,
+    reopen: AtomicBool,
+    finish: AtomicBool,
+}
+
+impl LogWriter {
+    /// Opens the target and starts the thread; what cannot be opened now is an error now.
+    pub(crate) fn start(target: Target) -> io::Result<Self> {
+        let file = LogFile::open(target)?;
+        let (sender, buffers) = sync_channel(WAITING);
+        let (end, ended) = sync_channel(1);
+        let orders = Arc::new(Orders::default());
+        let writing = Writing { file, orders: Arc::clone(&orders), warnings: Warnings::default() };
+        let thread = thread::Builder::new().name("access-log".into()).spawn(move || {
+            writing.run(&buffers);
+            drop(end); // `finish` sees the end of the thread as the end of this channel
+        })?;
+        Ok(Self { sender, orders, ended, thread })
+    }
+
+    /// A worker's way in: buffers of whole lines, each ending in a line feed, by `try_send`.
+    pub(crate) fn sender(&self) -> SyncSender<Vec<u8>> {
+        self.sender.clone()
+    }
+
+    /// Lines lost since the start; workers add those that found the channel full.
+    pub(crate) fn lost(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.orders.lost)
+    }
+
+    /// Has the file opened anew, after somebody else renamed it (USR1). Returns at once; a file that cannot be
+    /// opened is reported and the old one kept. No effect on standard output and standard error.
+    pub(crate) fn reopen(&self) {
+        self.order(&self.orders.reopen);
+    }
+
+    /// Writes what still waits and ends the thread, but waits no longer than `deadline`: a hung disk must not hold
+    /// up the exit. Whoever still sends after this loses lines.
+    pub(crate) fn finish(self, deadline: Duration) -> Finished {
+        self.order(&self.orders.finish);
+        match self.ended.recv_timeout(deadline) {
+            Err(RecvTimeoutError::Timeout) => Finished::GivenUp,
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                // Only a panic of the thread is an error here, and that has been printed by its hook.
+                let _ = self.thread.join();
+                Finished::Drained
+            }
+        }
+    }
+
+    /// Sets a flag and wakes the thread with an empty buffer. A full channel needs none: the thread looks at the
+    /// flags before every buffer.
+    fn order(&self, flag: &AtomicBool) {
+        flag.store(true, Ordering::Release);
+        let _ = self.sender.try_send(Vec::new());
+    }
+}
+
+/// The thread's own state.
+struct Writing {
+    file: LogFile,
+    orders: Arc<Orders>,
+    warnings: Warnings,
+}
+
+impl Writing {
+    fn run(mut self, buffers: &Receiver<Vec<u8>>) {
+        while !self.orders.finish.load(Ordering::Acquire) {
+            match buffers.recv() {
+                Ok(lines) => self.take(&lines),
+                Err(_) => return,
+            }
+        }
+        buffers.try_iter().for_each(|lines| self.take(&lines));
+    }
+
+    fn take(&mut self, lines: &[u8]) {
+        if self.orders.reopen.swap(false, Ordering::AcqRel) {
+            self.file.reopen();
+        }
+        if lines.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let rotated = self.file.rotate_before(lines.len(), now);
+        let written = self.file.lines.write(lines);
+        if let Err(failure) = &written {
+            self.orders.lost.fetch_add(failure.lost, Ordering::Relaxed);
+        }
+        let error = written.err().map(|failure| failure.error).or(rotated.err());
+        self.warnings.report(now, self.orders.lost.load(Ordering::Relaxed), error);
+    }
+}
+
+/// What the operator log has been told, and when: one warning per [`PAUSE`] at the most.
+#[derive(Debug, Default)]
+struct Warnings {
+    last: Option<Instant>,
+    told: u64,
+}
+
+impl Warnings {
+    fn report(&mut self, now: Instant, lost: u64, error: Option<io::Error>) {
+        let Some(lines) = self.due(now, lost, error.is_some()) else { return };
+        match error {
+            Some(error) => {
+                tracing::warn!(lost = lines, %error, "the access log cannot be written as it should")
+            }
+            None => tracing::warn!(lost = lines, "access log lines were lost: its target was too slow"),
+        }
+    }
+
+    /// The lines lost since the last warning, when it is time for one and there is something to say.
+    fn due(&mut self, now: Instant, lost: u64, failed: bool) -> Option<u64> {
+        let lines = lost.saturating_sub(self.told);
+        let waited = self.last.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
+        if !waited || (lines == 0 && !failed) {
+            return None;
+        }
+        self.last = Some(now);
+        self.told = lost;
+        Some(lines)
+    }
+}
+
+/// The open target with its name.
+struct LogFile {
+    target: Target,
+    lines: Lines<Patient>,
+    /// When rotating failed, not to be tried at every buffer.
+    rotation_failed: Option<Instant>,
+}
+
+impl LogFile {
+    fn open(target: Target) -> io::Result<Self> {
+        let (file, size) = open(&target)?;
+        Ok(Self { target, lines: Lines::new(Patient(file), size), rotation_failed: None })
+    }
+
+    fn reopen(&mut self) {
+        let opened = self.open_again();
+        let Target::File { path, .. } = &self.target else { return };
+        let path = path.display();
+        match opened {
+            Ok(()) => tracing::info!(%path, "access log reopened"),
+            Err(error) => tracing::warn!(%path, %error, "access log not reopened: the old file stays in use"),
+        }
+    }
+
+    fn open_again(&mut self) -> io::Result<()> {
+        let (file, size) = open(&self.target)?;
+        self.lines = Lines::new(Patient(file), size);
+        Ok(())
+    }
+
+    /// Rotates when `coming` bytes would make the file too large. On failure the file in use stays in use, and the
+    /// next attempt is made after a [`PAUSE`].
+    fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
+        let Target::File { path, rotation: Some(rotation) } = &self.target else { return Ok(()) };
+        let fits = self.lines.size.saturating_add(coming as u64) <= rotation.size;
+        let paused = self.rotation_failed.is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
+        if fits || self.lines.size == 0 || paused {
+            return Ok(());
+        }
+        let rotated = shift(path, rotation.keep).and_then(|()| self.open_again());
+        self.rotation_failed = rotated.is_err().then_some(now);
+        rotated
+    }
+}
+
+/// Opens the target and says how many bytes it holds.
+fn open(target: &Target) -> io::Result<(File, u64)> {
+    // Standard streams by descriptor, not by `io::stdout()`: that would cut buffers into lines.
+    let (path, rotation) = match target {
+        Target::Stdout => return Ok((io::stdout().as_fd().try_clone_to_owned()?.into(), 0)),
+        Target::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
+        Target::File { path, rotation } => (path, rotation),
+    };
+    // NONBLOCK: opening a FIFO without a reader is an error then, not a hang.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if rotation.is_some() && !metadata.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "only a regular file can be rotated"));
+    }
+    Ok((file, metadata.len()))
+}
+
+/// Renames `path` to `.1`, `.1` to `.2` and so on; the one above `keep` is overwritten.
+fn shift(path: &Path, keep: u32) -> io::Result<()> {
+    // After an attempt that could rename but not open there is nothing to rename.
+    if !path.try_exists()? {
+        return Ok(());
+    }
+    if keep == 0 {
+        return std::fs::remove_file(path);
+    }
+    // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to move.
+    let gap = (1..keep).find(|number| !numbered(path, *number).exists()).unwrap_or(keep);
+    for number in (1..gap).rev() {
+        std::fs::rename(numbered(path, number), numbered(path, number + 1))?;
+    }
+    std::fs::rename(path, numbered(path, 1))
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// Whole lines to a target that may fail in the middle of one.
+#[derive(Debug)]
+struct Lines<W> {
+    out: W,
+    /// Bytes in the file, as far as we know.
+    size: u64,
+    /// The last thing written was not the end of a line.
+    torn: bool,
+}
+
+/// Why lines were lost, and how many.
+#[derive(Debug)]
+struct Failure {
+    lost: u64,
+    error: io::Error,
+}
+
+impl<W: Write> Lines<W> {
+    fn new(out: W, size: u64) -> Self {
+        Self { out, size, torn: false }
+    }
+
+    /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer starts with a line
+    /// feed, so that the half line spoils no whole one. A line of which a part was written is lost too.
+    fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        if self.torn {
+            self.write_all(b"\n").map_err(|(_, error)| Failure { lost: count_lines(lines), error })?;
+        }
+        self.write_all(lines).map_err(|(rest, error)| Failure { lost: count_lines(rest), error })
+    }
+
+    /// As `io::Write::write_all`, but says what was not written.
+    fn write_all<'a>(&mut self, bytes: &'a [u8]) -> Result<(), (&'a [u8], io::Error)> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.out.write(rest) {
+                Ok(0) => return Err((rest, ErrorKind::WriteZero.into())),
+                Ok(n) => {
+                    let (written, left) = rest.split_at(n);
+                    self.torn = !written.ends_with(b"\n");
+                    self.size = self.size.saturating_add(n as u64);
+                    rest = left;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err((rest, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard output that shares
+/// its open file with somebody who made it non-blocking.
+#[derive(Debug)]
+struct Patient(File);
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! `lockgate demo` and `lockgate proxy`: configurations that nobody has to write.
+//!
+//! Both write the configuration that the command means and run it as `run` would, so that there is one way to run.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::Context;
+use lockgate_config::parse_str;
+
+use crate::cli::ProxyTls;
+use crate::{echo_app, print, self_signed, supervisor};
+
+/// A private directory that goes when the command does.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        let name = format!("lockgate-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+
+    /// Writes a self-signed certificate for this machine; says where it and its key are.
+    fn certificate(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let made = self_signed::make(&self_signed::local_names())?;
+        let (cert, key) = (self.0.join("self-signed.crt"), self.0.join("self-signed.key"));
+        write_private(&cert, &made.cert)?;
+        write_private(&key, &made.key)?;
+        Ok((cert, key))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left in the temporary directory harms nobody.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    io::Write::write_all(&mut file, text.as_bytes())
+}
+
+/// Runs an example: TLS with a self-signed certificate in front of a built-in application on a Unix socket.
+///
+/// # Errors
+/// When the temporary files or the application's socket cannot be made.
+pub(crate) fn demo(listen: SocketAddr, metrics: SocketAddr) -> anyhow::Result<ExitCode> {
+    let scratch = Scratch::new().context("temporary directory")?;
+    let (cert, key) = scratch.certificate()?;
+    let socket = scratch.0.join("app.sock");
+    let application = UnixListener::bind(&socket).context("socket of the built-in application")?;
+    thread::Builder::new().name("echo-app".into()).spawn(move || serve_application(application))?;
+    let config = format!(
+        "metrics = {metrics}\n\n[tcp.{listen}]\ntls = {{ cert = {cert}, key = {key} }}\nproxy = {app}\nproxy_protocol = \"v2\"\n",
+        metrics = quote(&metrics.to_string()),
+        listen = quote(&listen.to_string()),
+        cert = quote(&cert.to_string_lossy()),
+        key = quote(&key.to_string_lossy()),
+        app = quote(&format!("unix:{}", socket.display())),
+    );
+    print_invitation(listen, metrics, &config);
+    Ok(run(&config, "demo"))
+}
+
+fn print_invitation(listen: SocketAddr, metrics: SocketAddr, config: &str) {
+    println!("This is Lockgate: TLS off at https://{listen}, bytes on to a built-in application.");
+    println!("Every connection is a line of JSON below. Try, in another terminal:\n");
+    println!("  curl -k https://{listen}/hello");
+    println!("  curl -k --data 'anything' https://{listen}/echo");
+    println!("  curl http://{metrics}/metrics http://{metrics}/top\n");
+    println!("The configuration that this runs:\n");
+    for line in config.lines() {
+        println!("  {line}");
+    }
+    println!("\nWrite your own: docs/config.md, then `lockgate check -v -c FILE` and `lockgate run -c FILE`. Ctrl-C ends this.\n");
+}
+
+fn serve_application(listener: UnixListener) {
+    let served = listener.set_nonblocking(true).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            echo_app::serve(tokio::net::UnixListener::from_std(listener)?).await;
+            Ok(())
+        })
+    });
+    if let Err(error) = served {
+        eprintln!("lockgate: the built-in application does not run: {error}");
+    }
+}
+
+/// Relays `listen` to `upstream`, with TLS towards clients if asked for.
+///
+/// # Errors
+/// When a self-signed certificate is asked for and cannot be made.
+pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ProxyTls) -> anyhow::Result<ExitCode> {
+    let mut scratch = None;
+    let files = match tls {
+        ProxyTls::Plain => None,
+        ProxyTls::Files { cert, key } => Some((cert.clone(), key.clone())),
+        ProxyTls::SelfSigned => {
+            Some(scratch.insert(Scratch::new().context("temporary directory")?).certificate()?)
+        }
+    };
+    let mut config = format!("[tcp.{}]\nproxy = {}\n", quote(listen), quote(upstream));
+    if let Some((cert, key)) = files {
+        let (cert, key) = (quote(&cert.to_string_lossy()), quote(&key.to_string_lossy()));
+        config.push_str(&format!("tls = {{ cert = {cert}, key = {key} }}\n"));
+    }
+    Ok(run(&config, "proxy"))
+}
+
+fn run(config: &str, name: &str) -> ExitCode {
+    match parse_str(config, Path::new(name)) {
+        Ok(loaded) => supervisor::run(&loaded),
+        Err(report) => {
+            print::report(&report);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A basic string of TOML.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            control if control.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(control))),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_stays_one_string() {
+        assert_eq!(quote(r#"a"b\c"#), r#""a\"b\\c""#);
+        assert_eq!(quote("a\nb"), r#""a\u000ab""#);
+    }
+}

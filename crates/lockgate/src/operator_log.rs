@@ -1,0 +1,142 @@
+//! The operator log: what the program says about itself, on standard error.
+//!
+//! Not the connection log, which has its own stream, format and thread.
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal as _};
+
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Time, level, words and fields for a person.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Sends everything of `level` or worse to standard error from now on, in every thread.
+///
+/// # Errors
+/// When it is called a second time: the first call stays in force.
+pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
+    let colour = Colour::of(std::env::var_os("NO_COLOR").as_deref(), io::stderr().is_terminal());
+    tracing::subscriber::set_global_default(subscriber(level, format, colour, io::stderr))?;
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Colour {
+    Never,
+    Always,
+}
+
+impl Colour {
+    /// <https://no-color.org>: the variable counts when it is present and not empty, whatever its value.
+    fn of(no_color: Option<&OsStr>, is_terminal: bool) -> Self {
+        let refused = no_color.is_some_and(|value| !value.is_empty());
+        if is_terminal && !refused { Self::Always } else { Self::Never }
+    }
+}
+
+fn subscriber<W>(
+    level: LevelFilter,
+    format: Format,
+    colour: Colour,
+    to: W,
+) -> Box<dyn Subscriber + Send + Sync>
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // The module that said it is of no use to an operator: messages are written to stand alone.
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(colour == Colour::Always)
+        .with_writer(to);
+    match format {
+        Format::Text => Box::new(builder.finish()),
+        Format::Json => Box::new(builder.json().flatten_event(true).with_current_span(false).finish()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn written(level: LevelFilter, format: Format, colour: Colour, say: impl FnOnce()) -> String {
+        let page = Page::default();
+        let to = page.clone();
+        let subscriber = subscriber(level, format, colour, move || to.clone());
+        tracing::subscriber::with_default(subscriber, say);
+        String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
+    }
+
+    #[test]
+    fn text_has_level_words_and_fields() {
+        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
+            tracing::warn!(file = "a.pem", "certificate expires soon");
+        });
+        assert!(said.contains("WARN certificate expires soon file=\"a.pem\""), "{said}");
+        assert!(!said.contains('\x1b'), "{said:?}");
+    }
+
+    #[test]
+    fn json_is_one_flat_object_a_line() {
+        let said = written(LevelFilter::INFO, Format::Json, Colour::Always, || {
+            tracing::info!(workers = 2, "listening");
+            tracing::info!("drained");
+        });
+        let lines: Vec<serde_json::Value> =
+            said.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["message"], "listening");
+        assert_eq!(lines[0]["workers"], 2);
+        assert_eq!(lines[0]["level"], "INFO");
+        assert!(lines[0]["timestamp"].is_string());
+    }
+
+    #[test]
+    fn milder_events_than_the_level_are_left_out() {
+        let said = written(LevelFilter::ERROR, Format::Text, Colour::Never, || tracing::warn!("mild"));
+        assert_eq!(said, "");
+        let said = written(LevelFilter::OFF, Format::Text, Colour::Never, || tracing::error!("grave"));
+        assert_eq!(said, "");
+    }
+
+    #[test]
+    fn colour_only_on_a_terminal_and_never_against_no_color() {
+        let value = |text: &'static str| Some(OsStr::new(text));
+        for (no_color, is_terminal, expected) in [
+            (None, true, Colour::Always),
+            (None, false, Colour::Never),
+            (value("1"), true, Colour::Never),
+            (value("false"), true, Colour::Never),
+            (value(""), true, Colour::Always),
+        ] {
+            assert_eq!(Colour::of(no_color, is_terminal), expected);
+        }
+    }
+
+    #[test]
+    fn text_on_a_terminal_is_coloured() {
+        let said = written(LevelFilter::INFO, Format::Text, Colour::Always, || tracing::info!("listening"));
+        assert!(said.contains("\x1b["), "{said:?}");
+    }
+}

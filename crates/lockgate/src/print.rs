@@ -1,0 +1,39 @@
+//! What goes to the terminal: reports of the configuration, and the settings of the operator log.
+
+use std::io::IsTerminal;
+
+use lockgate_config::{Color, Level, LogFormat, Report};
+use tracing::level_filters::LevelFilter;
+
+use crate::operator_log::Format;
+
+/// Prints a report to standard error; an empty one is not printed.
+pub(crate) fn report(report: &Report) {
+    if !report.is_empty() {
+        eprintln!("{}", report.render(color()).trim_end());
+    }
+}
+
+/// Colour only on a terminal, and not where the user does not want it (<https://no-color.org>).
+pub(crate) fn color() -> Color {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if std::io::stderr().is_terminal() && !refused { Color::Always } else { Color::Never }
+}
+
+/// The level as the operator log knows it.
+pub(crate) fn level(level: Level) -> LevelFilter {
+    match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+    }
+}
+
+/// The format as the operator log knows it.
+pub(crate) fn format(format: LogFormat) -> Format {
+    match format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    }
+}

@@ -1,0 +1,248 @@
+//! Giving up root, once, after sockets are bound and keys are read.
+//!
+//! Knows users and groups; does not know what still needs root, nor bind or read anything itself.
+
+use anyhow::{Context as _, bail, ensure};
+use nix::unistd::{
+    Gid, Group, Uid, User, getegid, geteuid, initgroups, setgroups, setresgid, setresuid, setuid,
+};
+use std::ffi::CString;
+
+/// Who `user = "…"` of the configuration is: a user and the group that it works in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    /// The name, for `initgroups`; none for a bare number that no user has.
+    name: Option<String>,
+    user: Uid,
+    group: Gid,
+}
+
+impl Account {
+    /// Looks up `written`: a name or a number, and optionally a group after a colon (`www`, `33`, `www:tls`,
+    /// `65534:65534`). Without a group it is the user's own.
+    ///
+    /// # Errors
+    /// An unknown name, a number without a user and without a group, or root: that would drop nothing.
+    pub(crate) fn look_up(written: &str) -> anyhow::Result<Self> {
+        let (user, group) = match written.split_once(':') {
+            Some((user, group)) => (user, Some(find_group(group)?)),
+            None => (written, None),
+        };
+        let account = match (find_user(user)?, group) {
+            (Found::User(known), group) => {
+                Self { name: Some(known.name), user: known.uid, group: group.unwrap_or(known.gid) }
+            }
+            (Found::Number(number), Some(group)) => Self { name: None, user: number, group },
+            (Found::Number(number), None) => {
+                bail!("no user has the number {number}: name a group too, as in \"{number}:{number}\"")
+            }
+        };
+        ensure!(
+            !account.user.is_root(),
+            "user \"{written}\" is root: leave the key out, or name another user"
+        );
+        Ok(account)
+    }
+
+    /// The numbers of user and group, for `chown`.
+    pub(crate) fn ids(&self) -> (u32, u32) {
+        (self.user.as_raw(), self.group.as_raw())
+    }
+
+    fn is_current(&self) -> bool {
+        // Real and saved ids count too: a saved 0 is a way back.
+        let users = nix::unistd::getresuid();
+        let groups = nix::unistd::getresgid();
+        users.is_ok_and(|ids| [ids.real, ids.effective, ids.saved].iter().all(|id| *id == self.user))
+            && groups.is_ok_and(|ids| [ids.real, ids.effective, ids.saved].iter().all(|id| *id == self.group))
+    }
+}
+
+/// Becomes `user` (see [`Account::look_up`]) for good: groups, group and user ids, no way back to root, and
+/// no new privileges by running a set-uid program. Does nothing but say so when the process is that user
+/// already.
+///
+/// To be called before the first thread is started, so that there is none that keeps root.
+///
+/// # Errors
+/// Other threads running, an unknown user, not being root, or a step that the system refuses: the process
+/// must then not go on, as its privileges are neither the old nor the new ones.
+pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
+    let account = Account::look_up(user)?;
+    if account.is_current() {
+        tracing::info!(user, "already running as this user: nothing to drop");
+        return no_new_privileges();
+    }
+    ensure!(
+        geteuid().is_root(),
+        "cannot become user \"{user}\": only root can, and this process runs as user {} and group {}; \
+         start it as root, or leave `user` out of the configuration",
+        geteuid(),
+        getegid(),
+    );
+    let threads = threads();
+    ensure!(threads <= 1, "privileges must be dropped before threads start, and {threads} are running");
+    become_account(&account).with_context(|| format!("cannot become user \"{user}\""))?;
+    tracing::info!(user, "privileges dropped");
+    no_new_privileges()
+}
+
+fn become_account(account: &Account) -> anyhow::Result<()> {
+    match &account.name {
+        Some(name) => {
+            let name = CString::new(name.as_str()).context("its name has a zero byte")?;
+            initgroups(&name, account.group).context("initgroups")?;
+        }
+        None => setgroups(&[account.group]).context("setgroups")?,
+    }
+    // The group first: without root it could no longer be changed.
+    setresgid(account.group, account.group, account.group).context("setresgid")?;
+    setresuid(account.user, account.user, account.user).context("setresuid")?;
+    ensure!(setuid(Uid::from_raw(0)).is_err() && account.is_current(), "root came back after dropping it");
+    Ok(())
+}
+
+fn no_new_privileges() -> anyhow::Result<()> {
+    rustix::thread::set_no_new_privs(true).context("cannot set no_new_privs")
+}
+
+/// How many threads this process has; 1 where /proc is not mounted: there the C library's set-id functions,
+/// which reach every thread, are all that keeps the promise.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count)
+}
+
+enum Found {
+    User(User),
+    Number(Uid),
+}
+
+fn find_user(written: &str) -> anyhow::Result<Found> {
+    ensure!(!written.is_empty(), "the user is empty");
+    // A name of digits only is a name first, as in chown(1).
+    if let Some(user) = User::from_name(written).with_context(|| format!("looking up user \"{written}\""))? {
+        return Ok(Found::User(user));
+    }
+    let Ok(number) = written.parse::<u32>() else {
+        bail!("no user is named \"{written}\": make one with `useradd --system {written}`, or name another")
+    };
+    let number = Uid::from_raw(number);
+    let known = User::from_uid(number).with_context(|| format!("looking up user {number}"))?;
+    Ok(known.map_or(Found::Number(number), Found::User))
+}
+
+fn find_group(written: &str) -> anyhow::Result<Gid> {
+    ensure!(!written.is_empty(), "the group after the colon is empty");
+    if let Some(group) =
+        Group::from_name(written).with_context(|| format!("looking up group \"{written}\""))?
+    {
+        return Ok(group.gid);
+    }
+    let number = written.parse::<u32>();
+    number.map(Gid::from_raw).map_err(|_| anyhow::anyhow!("no group is named \"{written}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Runs the ignored test `name` of this binary in a process of its own.
+    fn alone(name: &str) {
+        if !geteuid().is_root() {
+            return; // only root can drop anything
+        }
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "--ignored", &format!("privileges::tests::{name}")])
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
+    }
+
+    fn assert_all_ids(user: u32, group: u32) {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = |key: &str| status.lines().find(|line| line.starts_with(key)).unwrap().to_owned();
+        assert_eq!(line("Uid:").split_whitespace().skip(1).collect::<Vec<_>>(), [&user.to_string(); 4]);
+        assert_eq!(line("Gid:").split_whitespace().skip(1).collect::<Vec<_>>(), [&group.to_string(); 4]);
+        assert_eq!(line("CapEff:").split_whitespace().nth(1), Some("0000000000000000"));
+        assert_eq!(line("CapPrm:").split_whitespace().nth(1), Some("0000000000000000"));
+        assert_eq!(line("NoNewPrivs:").split_whitespace().nth(1), Some("1"));
+        assert!(!line("Groups:").split_whitespace().skip(1).any(|group| group == "0"), "{}", line("Groups:"));
+    }
+
+    /// What `drop_to` does where the thread of a test is not a second one.
+    fn drop_alone(account: &Account) {
+        become_account(account).unwrap();
+        no_new_privileges().unwrap();
+    }
+
+    #[test]
+    fn root_is_given_up_by_name_and_does_not_come_back() {
+        alone("child_becomes_nobody");
+    }
+
+    #[test]
+    #[ignore = "gives up its process's privileges: run by root_is_given_up_by_name_and_does_not_come_back"]
+    fn child_becomes_nobody() {
+        let nobody = Account::look_up("nobody").unwrap();
+        drop_alone(&nobody);
+        assert_all_ids(nobody.ids().0, nobody.ids().1);
+        drop_to("nobody").expect("a second time changes nothing");
+        let error = drop_to("4242:4242").unwrap_err().to_string();
+        assert!(error.contains("only root can"), "{error}");
+    }
+
+    #[test]
+    fn root_is_given_up_by_numbers_that_nobody_has() {
+        alone("child_becomes_numbers");
+    }
+
+    #[test]
+    #[ignore = "gives up its process's privileges: run by root_is_given_up_by_numbers_that_nobody_has"]
+    fn child_becomes_numbers() {
+        drop_alone(&Account::look_up("4242:4343").unwrap());
+        assert_all_ids(4242, 4343);
+    }
+
+    #[test]
+    fn with_threads_running_nothing_is_dropped() {
+        if !geteuid().is_root() {
+            return;
+        }
+        let (finish, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || wait.recv());
+        let error = drop_to("nobody").unwrap_err().to_string();
+        assert!(error.contains("before threads start"), "{error}");
+        assert!(geteuid().is_root());
+        drop(finish);
+        assert!(other.join().unwrap().is_err());
+    }
+
+    #[test]
+    fn who_cannot_be_found_is_named_with_a_cure() {
+        for (written, says) in [
+            ("", "the user is empty"),
+            ("no-such-user", "useradd --system no-such-user"),
+            ("4242", "\"4242:4242\""),
+            ("nobody:", "group after the colon is empty"),
+            ("nobody:no-such-group", "no group is named \"no-such-group\""),
+            ("nobody:-1", "no group is named \"-1\""),
+            ("root", "is root"),
+            ("0", "is root"),
+            ("0:4242", "is root"),
+        ] {
+            let error = Account::look_up(written).expect_err(written).to_string();
+            assert!(error.contains(says), "{written}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_group_after_the_colon_wins_over_the_users_own() {
+        let nobody = Account::look_up("nobody").unwrap();
+        let other = Account::look_up("nobody:4343").unwrap();
+        assert_eq!(other.ids(), (nobody.ids().0, 4343));
+        assert_eq!(Account::look_up("4242:4343").unwrap().ids(), (4242, 4343));
+        assert_eq!(Account::look_up(&nobody.ids().0.to_string()).unwrap(), nobody);
+    }
+}

@@ -1,0 +1,136 @@
+//! The state directory: the last configuration that a start succeeded with.
+//!
+//! Does not decide what a good configuration is. Ticket keys and certificates have their own rooms.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+const LAST_GOOD: &str = "last-good.toml";
+const UNFINISHED: &str = "last-good.toml.new";
+
+/// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if one is
+/// given: who gives up its privileges later could not make it then, nor write to one that belongs to root.
+///
+/// An existing directory is left as it is.
+///
+/// # Errors
+/// What the system says.
+pub(crate) fn prepare(dir: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    DirBuilder::new().mode(0o700).create(dir)?;
+    match owner {
+        Some((user, group)) => std::os::unix::fs::chown(dir, Some(user), Some(group)),
+        None => Ok(()),
+    }
+}
+
+/// Keeps `toml` as the last good configuration in `dir`, which is made if it is missing.
+///
+/// The file is 0600 (it may quote secrets) and replaced at once or not at all, also across a power cut; it
+/// is not touched when it says the same already.
+///
+/// # Errors
+/// What the system says; the old file then stays.
+pub(crate) fn keep_last_good(dir: &Path, toml: &str) -> io::Result<()> {
+    prepare(dir, None)?;
+    let kept = dir.join(LAST_GOOD);
+    if fs::read(&kept).is_ok_and(|old| old == toml.as_bytes()) {
+        return Ok(());
+    }
+    let unfinished = dir.join(UNFINISHED);
+    write_new(&unfinished, toml)?;
+    fs::rename(&unfinished, &kept)?;
+    // The rename itself is durable only once the directory is.
+    File::open(dir)?.sync_all()
+}
+
+/// The file of the last good configuration in `dir`, if one was ever kept there.
+pub(crate) fn last_good(dir: &Path) -> Option<PathBuf> {
+    let kept = dir.join(LAST_GOOD);
+    kept.is_file().then_some(kept)
+}
+
+fn write_new(path: &Path, toml: &str) -> io::Result<()> {
+    // Left behind by a crash; `create_new` then neither follows a link nor keeps another mode.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(toml.as_bytes())?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_missing_directory_is_made_for_us_alone() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("lib/lockgate");
+        assert_eq!(last_good(&dir), None);
+        keep_last_good(&dir, "workers = 1\n").unwrap();
+        let kept = last_good(&dir).unwrap();
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "workers = 1\n");
+        assert_eq!(mode(&dir), 0o700);
+        assert_eq!(mode(&kept), 0o600);
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "no unfinished file stays");
+    }
+
+    #[test]
+    fn the_same_text_does_not_touch_the_file_and_another_replaces_it() {
+        let dir = tempfile::tempdir().unwrap();
+        keep_last_good(dir.path(), "a = 1\n").unwrap();
+        let kept = last_good(dir.path()).unwrap();
+        let inode = fs::metadata(&kept).unwrap().ino();
+        keep_last_good(dir.path(), "a = 1\n").unwrap();
+        assert_eq!(fs::metadata(&kept).unwrap().ino(), inode);
+        keep_last_good(dir.path(), "a = 2\n").unwrap();
+        assert_ne!(fs::metadata(&kept).unwrap().ino(), inode);
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "a = 2\n");
+    }
+
+    #[test]
+    fn what_a_crash_left_behind_is_neither_followed_nor_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, dir.path().join(UNFINISHED)).unwrap();
+        keep_last_good(dir.path(), "a = 1\n").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert_eq!(fs::read_to_string(last_good(dir.path()).unwrap()).unwrap(), "a = 1\n");
+    }
+
+    #[test]
+    fn a_directory_that_is_a_file_is_an_error_and_has_no_last_good() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("state");
+        fs::write(&file, "").unwrap();
+        assert!(keep_last_good(&file, "a = 1\n").is_err());
+        assert_eq!(last_good(&file), None);
+    }
+
+    #[test]
+    fn an_owner_gets_a_directory_that_we_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("state");
+        let me = fs::metadata(parent.path()).unwrap();
+        prepare(&dir, Some((me.uid(), me.gid()))).unwrap();
+        let made = fs::metadata(&dir).unwrap();
+        assert_eq!((made.uid(), made.gid()), (me.uid(), me.gid()));
+        assert_eq!(mode(&dir), 0o700);
+    }
+}

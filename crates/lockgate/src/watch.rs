@@ -1,0 +1,447 @@
+//! Tells when certificate files have changed, however they were replaced.
+//!
+//! Reads no file and judges none: it compares stamps. inotify says when to look, a slow poll looks where
+//! inotify is silent (network and overlay file systems).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use tokio::net::unix::pipe;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A set of files and what they looked like when they were last asked about.
+///
+/// Make it *before* the files are read for the first time: what changes in between is then reported.
+pub(crate) struct Watch {
+    files: BTreeMap<PathBuf, Option<Stamp>>,
+    events: Option<pipe::Receiver>,
+    watched: BTreeSet<i32>,
+    pace: Pace,
+    /// Something happened that was not looked at yet: kept here so that `changed` may be cancelled.
+    stirred: bool,
+    next_poll: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Quiet time that ends a burst of events: writers replace a certificate and its key together.
+    settle: Duration,
+    /// The longest that a directory which never falls quiet puts off a look.
+    longest: Duration,
+    /// Looks regardless of events.
+    poll: Duration,
+}
+
+const PACE: Pace = Pace {
+    settle: Duration::from_millis(200),
+    longest: Duration::from_secs(2),
+    poll: Duration::from_secs(10),
+};
+
+/// As many symbolic links in one path as Linux itself follows (path_resolution(7)).
+const MOST_LINKS: usize = 40;
+
+impl Watch {
+    /// Watches `files` from now on. Files that do not exist yet are reported when they do.
+    ///
+    /// To be called in a tokio runtime with IO and time. Without inotify (out of watches, say) a warning is
+    /// logged and the poll has to do.
+    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let events = open().inspect_err(|error| {
+            tracing::warn!(%error, "no inotify: changed certificates are noticed within 10 seconds");
+        });
+        Self::with(files, events.ok(), PACE)
+    }
+
+    fn with(files: impl IntoIterator<Item = PathBuf>, events: Option<pipe::Receiver>, pace: Pace) -> Self {
+        let mut watch = Self {
+            files: files.into_iter().map(|file| (file, None)).collect(),
+            events,
+            watched: BTreeSet::new(),
+            pace,
+            stirred: false,
+            next_poll: Instant::now() + pace.poll,
+        };
+        // Stamps after watches: a change in between is seen twice rather than never.
+        watch.place_watches();
+        watch.restamp();
+        watch
+    }
+
+    /// Waits until some of the files look different, and returns those: another file, size, time, mode or
+    /// owner, or there where it was not, or gone. Events that change nothing are not reported.
+    ///
+    /// Cancel safe: what happened during a wait that was dropped is reported by the next one.
+    pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
+        loop {
+            self.stir().await;
+            self.place_watches();
+            self.stirred = false;
+            let changed = self.restamp();
+            if !changed.is_empty() {
+                return changed;
+            }
+        }
+    }
+
+    /// Waits for a reason to look.
+    async fn stir(&mut self) {
+        if !self.stirred {
+            let poll = self.next_poll.saturating_duration_since(Instant::now());
+            match &self.events {
+                Some(events) => drop(timeout(poll, drain(events)).await),
+                None => sleep(poll).await,
+            }
+            self.stirred = true;
+        }
+        if let Some(events) = &self.events {
+            let quiet = async { while timeout(self.pace.settle, drain(events)).await.is_ok() {} };
+            // A directory that never falls quiet is looked at anyway.
+            drop(timeout(self.pace.longest, quiet).await);
+        }
+        self.next_poll = Instant::now() + self.pace.poll;
+    }
+
+    /// Watches every directory in which an entry decides what the files are, and no other.
+    fn place_watches(&mut self) {
+        let Some(events) = &self.events else { return };
+        let directories: BTreeSet<PathBuf> =
+            self.files.keys().flat_map(|file| deciding_directories(file)).collect();
+        let flags = WatchFlags::CLOSE_WRITE
+            | WatchFlags::ATTRIB
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
+            | WatchFlags::ONLYDIR;
+        // Adding again what is watched is free, and needed: a path may have become another directory.
+        let place = |directory: &PathBuf| match inotify::add_watch(events, directory, flags) {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                tracing::debug!(directory = %directory.display(), %error, "not watched, only polled");
+                None
+            }
+        };
+        let watched: BTreeSet<i32> = directories.iter().filter_map(place).collect();
+        for stale in self.watched.difference(&watched) {
+            // Fails where the directory is gone: the kernel removed the watch with it.
+            let _ = inotify::remove_watch(events, *stale);
+        }
+        self.watched = watched;
+    }
+
+    fn restamp(&mut self) -> Vec<PathBuf> {
+        let mut changed = Vec::new();
+        for (file, stamp) in &mut self.files {
+            let now = Stamp::of(file);
+            if std::mem::replace(stamp, now) != now {
+                changed.push(file.clone());
+            }
+        }
+        changed
+    }
+}
+
+/// What tells one state of a file from another, through symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    /// Says that an unreadable key became readable, and catches a write that sets the old time again.
+    status_changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &Path) -> Option<Self> {
+        let seen = fs::metadata(file).ok()?;
+        Some(Self {
+            device: seen.dev(),
+            inode: seen.ino(),
+            size: seen.size(),
+            modified: (seen.mtime(), seen.mtime_nsec()),
+            status_changed: (seen.ctime(), seen.ctime_nsec()),
+        })
+    }
+}
+
+/// An inotify descriptor in the reactor. A pipe's receiver takes every descriptor that can be read and
+/// polled, and needs no `unsafe`, unlike tokio's `AsyncFd` (whose safe constructors are deprecated since
+/// 1.54).
+fn open() -> io::Result<pipe::Receiver> {
+    let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    pipe::Receiver::from_owned_fd_unchecked(events)
+}
+
+/// Waits for events and throws them away: which they were does not matter, the stamps decide.
+async fn drain(events: &pipe::Receiver) {
+    let mut buffer = [0; 4096];
+    let mut any = false;
+    while !any && events.readable().await.is_ok() {
+        while events.try_read(&mut buffer).is_ok_and(|read| read > 0) {
+            any = true;
+        }
+    }
+    if !any {
+        // A broken inotify must not become a busy loop: only the poll is left then.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The directories in which an entry that is created, removed or replaced can make `file` another one: that
+/// of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links away from
+/// the file; others link a whole directory. Of what is missing, the directory in which it would appear.
+fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
+    let mut deciding = BTreeSet::new();
+    let Ok(file) = std::path::absolute(file) else { return deciding };
+    let mut left: VecDeque<OsString> = parts(&file);
+    let mut here = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(part) = left.pop_front() {
+        if part == ".." {
+            here.pop();
+            continue;
+        }
+        let there = here.join(&part);
+        match fs::symlink_metadata(&there) {
+            Ok(seen) if seen.is_symlink() && links < MOST_LINKS => {
+                links += 1;
+                deciding.insert(here.clone());
+                let Ok(target) = fs::read_link(&there) else { break };
+                if target.is_absolute() {
+                    here = PathBuf::from("/");
+                }
+                let mut path = parts(&target);
+                path.append(&mut left);
+                left = path;
+            }
+            Ok(_) if !left.is_empty() => here = there,
+            _ => {
+                deciding.insert(here);
+                break;
+            }
+        }
+    }
+    deciding
+}
+
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let named = |part: Component<'_>| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    };
+    path.components().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use tempfile::TempDir;
+
+    /// Never polls within a test, so that what is seen was told by inotify.
+    const EVENTS_ONLY: Pace = Pace {
+        settle: Duration::from_millis(1),
+        longest: Duration::from_millis(50),
+        poll: Duration::from_secs(3_600),
+    };
+
+    fn block_on<T>(test: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("no change was seen") })
+    }
+
+    fn watch(files: &[&Path]) -> Watch {
+        Watch::with(files.iter().map(|file| file.to_path_buf()), Some(open().unwrap()), EVENTS_ONLY)
+    }
+
+    fn folder() -> (TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    #[test]
+    fn a_write_in_place_is_seen() {
+        let (_dir, dir) = folder();
+        let file = dir.join("a.pem");
+        fs::write(&file, "old").unwrap();
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            fs::write(&file, "newer").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::write(&file, "newest").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn an_atomic_rename_is_seen_and_names_only_the_file_that_changed() {
+        let (_dir, dir) = folder();
+        let (cert, key, new) = (dir.join("a.pem"), dir.join("a.key"), dir.join("new"));
+        fs::write(&cert, "old").unwrap();
+        fs::write(&key, "old").unwrap();
+        block_on(async {
+            let mut watch = watch(&[&cert, &key]);
+            for content in ["one", "two"] {
+                fs::write(&new, content).unwrap();
+                fs::rename(&new, &cert).unwrap();
+                assert_eq!(watch.changed().await, [cert.as_path()]);
+            }
+        });
+    }
+
+    #[test]
+    fn a_kubernetes_swap_is_seen_every_time() {
+        let (_dir, dir) = folder();
+        let generation = |name: &str| {
+            fs::create_dir(dir.join(name)).unwrap();
+            fs::write(dir.join(name).join("tls.crt"), name).unwrap();
+            symlink(name, dir.join("..data_tmp")).unwrap();
+            fs::rename(dir.join("..data_tmp"), dir.join("..data")).unwrap();
+        };
+        generation("..1");
+        let file = dir.join("tls.crt");
+        symlink("..data/tls.crt", &file).unwrap();
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            for (old, new) in [("..1", "..2"), ("..2", "..3")] {
+                generation(new);
+                fs::remove_dir_all(dir.join(old)).unwrap();
+                assert_eq!(watch.changed().await, [file.as_path()]);
+                assert_eq!(fs::read_to_string(&file).unwrap(), new);
+            }
+            // The directory behind the links is watched too.
+            fs::write(dir.join("..3/tls.crt"), "in place").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn a_directory_that_is_a_link_elsewhere_may_be_swapped() {
+        let (_dir, dir) = folder();
+        for release in ["old", "new"] {
+            fs::create_dir_all(dir.join("store").join(release)).unwrap();
+            fs::write(dir.join("store").join(release).join("a.pem"), release).unwrap();
+        }
+        symlink(dir.join("store/old"), dir.join("live")).unwrap();
+        let file = dir.join("live/a.pem");
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            symlink("store/new", dir.join("live.new")).unwrap();
+            fs::rename(dir.join("live.new"), dir.join("live")).unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::write(dir.join("store/new/a.pem"), "in place").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn deletion_and_return_are_seen_also_of_the_whole_directory() {
+        let (_dir, dir) = folder();
+        let file = dir.join("tls/a.pem");
+        fs::create_dir(dir.join("tls")).unwrap();
+        fs::write(&file, "old").unwrap();
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            fs::remove_file(&file).unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::write(&file, "new").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::remove_dir_all(dir.join("tls")).unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::create_dir(dir.join("tls")).unwrap();
+            fs::write(&file, "again").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+            fs::write(&file, "and again").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn a_file_that_becomes_readable_is_seen() {
+        let (_dir, dir) = folder();
+        let file = dir.join("a.key");
+        fs::write(&file, "key").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o000)).unwrap();
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn neighbours_are_not_reported() {
+        let (_dir, dir) = folder();
+        let file = dir.join("a.pem");
+        fs::write(&file, "old").unwrap();
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            fs::write(dir.join("b.pem"), "b").unwrap();
+            watch.stir().await;
+            assert_eq!(watch.restamp(), Vec::<PathBuf>::new());
+            fs::write(&file, "newer").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn what_happened_during_a_dropped_wait_is_reported_by_the_next() {
+        let (_dir, dir) = folder();
+        let file = dir.join("a.pem");
+        block_on(async {
+            let mut watch = watch(&[&file]);
+            watch.pace.settle = Duration::from_secs(3_600);
+            watch.pace.longest = watch.pace.settle;
+            fs::write(&file, "new").unwrap();
+            let mut wait = Box::pin(watch.changed());
+            let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(wait.as_mut().poll(cx)));
+            assert!(polled.await.is_pending());
+            drop(wait);
+            watch.pace = EVENTS_ONLY;
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn the_poll_sees_what_inotify_does_not() {
+        let (_dir, dir) = folder();
+        let file = dir.join("a.pem");
+        block_on(async {
+            let pace = Pace { poll: Duration::from_millis(1), ..EVENTS_ONLY };
+            let mut watch = Watch::with([file.clone()], None, pace);
+            fs::write(&file, "new").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        });
+    }
+
+    #[test]
+    fn only_directories_that_decide_are_watched() {
+        let (_dir, dir) = folder();
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        fs::write(dir.join("a/b/plain.pem"), "").unwrap();
+        symlink("b/plain.pem", dir.join("a/link.pem")).unwrap();
+        symlink("../a/link.pem", dir.join("a/twice.pem")).unwrap();
+        symlink("loop.pem", dir.join("loop.pem")).unwrap();
+        let of = |file: &str| deciding_directories(&dir.join(file)).into_iter().collect::<Vec<_>>();
+        assert_eq!(of("a/b/plain.pem"), [dir.join("a/b")]);
+        assert_eq!(of("a/b/missing.pem"), [dir.join("a/b")]);
+        assert_eq!(of("a/missing/b/c.pem"), [dir.join("a")]);
+        assert_eq!(of("a/link.pem"), [dir.join("a"), dir.join("a/b")]);
+        assert_eq!(of("a/twice.pem"), [dir.join("a"), dir.join("a/b")]);
+        assert_eq!(of("loop.pem"), [dir.as_path()]);
+        assert_eq!(of("a/b/plain.pem/below"), [dir.join("a/b/plain.pem")]);
+    }
+}

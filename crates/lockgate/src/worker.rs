@@ -1,0 +1,93 @@
+//! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use lockgate_net::listen;
+use lockgate_net::socket::Family;
+use lockgate_proxy::clock::Pulse;
+use lockgate_proxy::downstream::{Listener, accept};
+use lockgate_proxy::worker::{Setup, Worker};
+
+/// What the supervisor wants of its workers; only ever goes up.
+#[derive(Debug, Default)]
+pub(crate) struct Orders(AtomicU8);
+
+/// One order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Order {
+    /// Accept and serve.
+    Serve = 0,
+    /// Accept what is in the backlog, and end when all connections have.
+    Stop = 1,
+    /// Cut every connection.
+    Cut = 2,
+}
+
+impl Orders {
+    /// Gives an order; the workers must be nudged to look at it.
+    pub(crate) fn give(&self, order: Order) {
+        self.0.store(order as u8, Ordering::Release);
+    }
+
+    fn read(&self) -> Order {
+        match self.0.load(Ordering::Acquire) {
+            0 => Order::Serve,
+            1 => Order::Stop,
+            _ => Order::Cut,
+        }
+    }
+}
+
+/// What one worker needs to run.
+pub(crate) struct Task {
+    /// What its connections share.
+    pub(crate) setup: Setup,
+    /// One socket for each listener, in the order of the configuration.
+    pub(crate) sockets: Vec<(OwnedFd, Family, Arc<Listener>)>,
+    /// What the supervisor wants.
+    pub(crate) orders: Arc<Orders>,
+}
+
+/// Runs one worker until it was told to stop and has no connection left; says how many it had to cut.
+///
+/// # Errors
+/// When the thread's runtime cannot be made or a socket cannot be watched.
+pub(crate) fn run(task: Task) -> io::Result<usize> {
+    // Without the time driver: deadlines are cells, swept by the tick (see `lockgate_proxy::clock`).
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+    let cut = runtime.block_on(serve(task));
+    // The log's last lines leave with the runtime's tasks, which hold the worker.
+    drop(runtime);
+    cut
+}
+
+async fn serve(task: Task) -> io::Result<usize> {
+    let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
+    let worker = Worker::new(task.setup);
+    let mut accepting = Vec::new();
+    for (place, (fd, family, listener)) in task.sockets.into_iter().enumerate() {
+        let socket = listen::Listener::new(fd, family)?;
+        accepting.push(tokio::task::spawn_local(accept(std::rc::Rc::clone(&worker), socket, place, listener)));
+    }
+    let mut cut = 0;
+    loop {
+        pulse.next().await;
+        worker.tick();
+        match task.orders.read() {
+            Order::Serve => continue,
+            Order::Stop => worker.stop_accepting(),
+            Order::Cut => {
+                worker.stop_accepting();
+                cut += worker.cut_all();
+            }
+        }
+        if accepting.iter().all(tokio::task::JoinHandle::is_finished) && worker.clock.watched() == 0 {
+            worker.tick();
+            return Ok(cut);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What must hold for any input: one function per fuzz target, which panics where it does not.
+//!
+//! Knows no fuzzer: the targets feed it, and so does the test that replays the kept corpus.
+
+mod client_hello;
+mod config;
+mod proxy_protocol;
+
+pub use client_hello::client_hello;
+pub use config::config;
+pub use proxy_protocol::proxy_protocol;
+
+/// Where to cut an input: everywhere if it is short, at 256 places if it is long.
+fn cuts(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(1 + len / 256)
+}
