@@ -16,6 +16,9 @@ use crate::newcomers;
 use crate::place::At;
 use crate::report::Report;
 
+use places::{elsewhere, example, join, reading, short};
+
+mod places;
 mod text;
 
 /// A value that fits its key.
@@ -88,7 +91,13 @@ pub(crate) struct Checker<'a> {
 
 impl Checker<'_> {
     /// Checks a table. `path` is that of the table in the reference: empty, `tls`, `tcp.*.proxy`.
-    pub(crate) fn table(&mut self, keys: &'static [Key], branch: &Branch, path: &str, at: Option<&At>) -> Table {
+    pub(crate) fn table(
+        &mut self,
+        keys: &'static [Key],
+        branch: &Branch,
+        path: &str,
+        at: Option<&At>,
+    ) -> Table {
         let mut table = Table { entries: BTreeMap::new(), key_places: BTreeMap::new() };
         for (name, entry) in &branch.entries {
             match keys::find(keys, name) {
@@ -107,7 +116,8 @@ impl Checker<'_> {
     }
 
     fn required(&mut self, keys: &'static [Key], table: &Table, at: &At) {
-        let missing = |key: &&Key| matches!(key.default, Unset::Required) && !table.entries.contains_key(key.name);
+        let missing =
+            |key: &&Key| matches!(key.default, Unset::Required) && !table.entries.contains_key(key.name);
         if self.syntax == Syntax::Damaged {
             return;
         }
@@ -147,7 +157,9 @@ impl Checker<'_> {
             (Kind::False, Node::Bool(false)) => Value::Bool(false),
             (Kind::Bool, Node::Bool(value)) => Value::Bool(*value),
             (Kind::Integer { min, max }, Node::Integer(value)) => self.integer(*value, (*min, *max), item),
-            (Kind::Duration { .. } | Kind::Size { .. }, Node::Integer(value)) => self.bare(kind, *value, item),
+            (Kind::Duration { .. } | Kind::Size { .. }, Node::Integer(value)) => {
+                self.bare(kind, *value, item)
+            }
             (Kind::List { of, least }, Node::List(items)) => self.list(of, *least, items, item, path),
             (Kind::Table(keys), Node::Table(branch)) => {
                 Value::Table(self.table(keys, branch, path, Some(&item.at)))
@@ -192,7 +204,9 @@ impl Checker<'_> {
             Kind::Size { .. } => {
                 format!("write \"{digits}KB\" (times 1,000 bytes), \"{digits}MB\" or \"{digits}B\"")
             }
-            _ => format!("write \"{digits}s\" for seconds, \"{digits}ms\" for milliseconds or \"{digits}m\" for minutes"),
+            _ => format!(
+                "write \"{digits}s\" for seconds, \"{digits}ms\" for milliseconds or \"{digits}m\" for minutes"
+            ),
         };
         self.report.push_at(Code::Unit, &item.at, "a number without a unit", "which unit is meant?", cure);
         Value::Invalid
@@ -236,7 +250,13 @@ impl Checker<'_> {
             None => format!("`{name}` is not a table"),
         };
         let cure = "write the address into the header: [tcp.\":8443\"]";
-        self.report.push_at(Code::WrongType, &entry.key_at, message, "[tcp] holds one table for each address", cure);
+        self.report.push_at(
+            Code::WrongType,
+            &entry.key_at,
+            message,
+            "[tcp] holds one table for each address",
+            cure,
+        );
     }
 
     fn wrong_type(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
@@ -266,7 +286,8 @@ impl Checker<'_> {
     fn unknown_word(&mut self, kind: &Kind, item: &Item) -> Value {
         let words = words(kind);
         let Node::Text(text) = &item.node else { return Value::Invalid };
-        let near = if text.is_secret() { None } else { newcomers::nearest(&text.value, words.iter().copied()) };
+        let near =
+            if text.is_secret() { None } else { newcomers::nearest(&text.value, words.iter().copied()) };
         let number = !text.is_secret() && fits_integer(kind) && text.value.parse::<u64>().is_ok();
         let cure = match near {
             Some(near) => format!("did you mean \"{near}\"?"),
@@ -274,7 +295,13 @@ impl Checker<'_> {
             None => format!("write {}", expected(kind)),
         };
         let message = format!("{:?} is not known here", text.raw);
-        self.report.push_at(Code::UnknownWord, &item.at, message, format!("expected {}", expected(kind)), cure);
+        self.report.push_at(
+            Code::UnknownWord,
+            &item.at,
+            message,
+            format!("expected {}", expected(kind)),
+            cure,
+        );
         Value::Invalid
     }
 }
@@ -355,67 +382,6 @@ pub(crate) fn expected(kind: &Kind) -> String {
 
 fn keys_sentence(kind: &Kind) -> String {
     format!("at least one entry: {}", expected(kind))
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// Endpoints and deadlines stand in several places but lack the same keys.
-fn short(path: &str, name: &str) -> String {
-    let table = match path.rsplit('.').next().unwrap_or_default() {
-        "proxy" | "to" => "endpoint",
-        last => last,
-    };
-    join(table, name)
-}
-
-/// Where a table stands, in words.
-pub(crate) fn reading(path: &str) -> String {
-    match path.split_once(".*") {
-        None if path.is_empty() => "at the top".to_owned(),
-        None if path == "tls" => "in [tls]".to_owned(),
-        None => format!("in `{path}`"),
-        Some((section, "")) => format!("in [{section}.\"ADDR\"]"),
-        Some((section, rest)) => format!("in `{}` of [{section}.\"ADDR\"]", rest.trim_start_matches('.')),
-    }
-}
-
-/// Where a key of that name does exist, nearest to `path` first.
-fn elsewhere(name: &str, path: &str) -> Option<String> {
-    let mut places = Vec::new();
-    collect(keys::ROOT, "", name, &mut places);
-    let section = path.split('.').next().unwrap_or_default();
-    let near = places.iter().find(|place| !section.is_empty() && place.starts_with(section));
-    let place = near.or_else(|| places.first())?;
-    Some(match reading(place).as_str() {
-        "at the top" => "the top of the file, before the first [table]".to_owned(),
-        place => place.trim_start_matches("in ").to_owned(),
-    })
-}
-
-fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String>) {
-    for key in keys {
-        if key.name == name {
-            places.push(path.to_owned());
-        }
-        let Some(inner) = key.kind.table() else { continue };
-        let inside = join(path, key.name);
-        let inside = if matches!(key.kind, Kind::ByAddress(_)) { join(&inside, "*") } else { inside };
-        collect(inner, &inside, name, places);
-    }
-}
-
-/// The example of the key at a path.
-fn example(path: &str) -> Option<&'static str> {
-    let mut keys = keys::ROOT;
-    let mut example = None;
-    for name in path.split('.').filter(|name| *name != "*") {
-        let key = keys::find(keys, name)?;
-        example = Some(key.example);
-        keys = key.kind.table().or_else(|| key.kind.listed_table()).unwrap_or(&[]);
-    }
-    example
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use toml::Spanned;
@@ -14,6 +13,7 @@ use toml::de::{DeTable, DeValue};
 use crate::codes::Code;
 use crate::environment::Environment;
 use crate::place::{At, Source};
+use crate::references;
 use crate::report::Report;
 
 /// A value and its place.
@@ -62,8 +62,8 @@ pub(crate) struct Entry {
 /// Syntax errors beyond this many follow from the first ones.
 const MAX_SYNTAX: usize = 10;
 
-/// Looking for the first of two equal keys reads the text again, so it is done for this many only.
-const MAX_PAIRS: usize = 16;
+/// Looking for the first of two equal keys reads the text again: so many bytes are read for that in all.
+const PAIR_BUDGET: usize = 1 << 20;
 
 impl Text {
     /// Whether part of the value came from outside and must not be shown.
@@ -112,8 +112,8 @@ pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report
                 continue;
             }
             reopened = reopened_table(text, span.start);
-            let first = if pairs < MAX_PAIRS { first_of(text, span) } else { None };
-            pairs += 1;
+            pairs += text.len();
+            let first = if pairs <= PAIR_BUDGET { first_of(text, span) } else { None };
             duplicate(report, &at, first.map(|first| At::new(source, first)).as_ref());
             continue;
         }
@@ -280,129 +280,9 @@ impl Reader<'_> {
     }
 
     fn text(&mut self, raw: &str, at: &At) -> Node {
-        match self.substitute(raw, at) {
+        match references::substitute(raw, at, self.env, self.report) {
             Some(value) => Node::Text(Text { raw: raw.to_owned(), value }),
             None => Node::Broken,
         }
     }
-
-    /// Replaces `${env:NAME}` and `${file:PATH}`, once: what they bring in is not read again.
-    fn substitute(&mut self, raw: &str, at: &At) -> Option<String> {
-        let mut value = String::with_capacity(raw.len());
-        let mut rest = raw;
-        let mut complete = true;
-        while let Some((before, after)) = rest.split_once("${") {
-            value.push_str(before);
-            let Some((reference, tail)) = reference(after) else {
-                if !self.left_as_it_is(after, at) {
-                    return None;
-                }
-                value.push_str("${");
-                rest = after;
-                continue;
-            };
-            match self.resolve(reference, at) {
-                Some(found) => value.push_str(&found),
-                None => complete = false,
-            }
-            rest = tail;
-        }
-        value.push_str(rest);
-        complete.then_some(value)
-    }
-
-    /// A `${` that is not ours: a mistake when it begins like ours, else text with a warning.
-    fn left_as_it_is(&mut self, after: &str, at: &At) -> bool {
-        if after.starts_with("env:") || after.starts_with("file:") {
-            self.report.push_at(
-                Code::BadReference,
-                at,
-                "a reference without an end",
-                "the name or the closing brace is missing",
-                "write ${env:NAME} or ${file:/path}",
-            );
-            return false;
-        }
-        let name = after.split_once('}').map_or("", |(name, _)| name);
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let cure = match name {
-            name if !name.is_empty() && name.chars().all(plain) => format!("write ${{env:{name}}}"),
-            _ => "only ${env:NAME} and ${file:PATH} are replaced".to_owned(),
-        };
-        self.report.push_at(
-            Code::LeftAsItIs,
-            at,
-            "`${…}` is kept as text",
-            "it is neither ${env:NAME} nor ${file:PATH}",
-            cure,
-        );
-        true
-    }
-
-    fn resolve(&mut self, reference: Reference<'_>, at: &At) -> Option<String> {
-        match reference {
-            Reference::Env(name) => match self.env.var(name) {
-                Ok(value) => Some(value),
-                Err(why) => {
-                    let message = format!("the environment variable {name} cannot be used");
-                    self.report.push_at(
-                        Code::NoVariable,
-                        at,
-                        message,
-                        why,
-                        "set it where Lockgate is started: Environment= in a systemd unit, or export in a shell",
-                    );
-                    None
-                }
-            },
-            Reference::File(path) => match self.env.read(&self.source.dir.join(path)) {
-                Ok(text) => {
-                    let text = text.strip_suffix('\n').unwrap_or(&text);
-                    Some(text.strip_suffix('\r').unwrap_or(text).to_owned())
-                }
-                Err(error) => {
-                    let message = format!("the file {path} cannot be read");
-                    let cure = "a relative path starts from the folder of this file";
-                    let cure = if Path::new(path).is_relative() { cure } else { "" };
-                    self.report.push_at(Code::NoFile, at, message, error.to_string(), cure);
-                    None
-                }
-            },
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Reference<'a> {
-    Env(&'a str),
-    File(&'a str),
-}
-
-/// The reference after `${` and what follows it.
-fn reference(after: &str) -> Option<(Reference<'_>, &str)> {
-    let (inner, tail) = after.split_once('}')?;
-    let (kind, name) = inner.split_once(':')?;
-    match (kind, name) {
-        (_, "") => None,
-        ("env", name) if !name.contains(['=', '\0']) => Some((Reference::Env(name), tail)),
-        ("file", path) => Some((Reference::File(path), tail)),
-        _ => None,
-    }
-}
-
-/// Makes the path of a `${file:PATH}` absolute in what was written.
-pub(crate) fn absolute_references(raw: &str, dir: &Path) -> String {
-    let mut text = String::with_capacity(raw.len());
-    let mut rest = raw;
-    while let Some((before, after)) = rest.split_once("${") {
-        text.push_str(before);
-        text.push_str("${");
-        rest = after;
-        if let Some((Reference::File(path), tail)) = reference(after) {
-            text.push_str(&format!("file:{}}}", dir.join(path).display()));
-            rest = tail;
-        }
-    }
-    text.push_str(rest);
-    text
 }

@@ -63,8 +63,7 @@ impl Files<'_> {
 
     fn patterns(&mut self, item: &Item) -> Vec<(PathBuf, At)> {
         let Some(key) = keys::find(ROOT, "include") else { return Vec::new() };
-        let mut checker =
-            Checker { report: self.report, syntax: self.syntax, absolute: Absolute::default() };
+        let mut checker = Checker { report: self.report, syntax: self.syntax, absolute: Absolute::default() };
         let Value::List(items) = checker.value(&key.kind, item, "include") else { return Vec::new() };
         let path = |value| if let Value::Path(path) = value { Some(path) } else { None };
         items.into_iter().filter_map(|item| Some((path(item.value)?, item.at))).collect()

@@ -23,6 +23,7 @@ mod newcomers;
 mod place;
 mod policy;
 mod reference;
+mod references;
 mod report;
 mod resolve;
 mod schema;

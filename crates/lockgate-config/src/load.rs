@@ -76,8 +76,7 @@ pub fn parse_str(text: &str, name: &Path) -> Result<Loaded, Report> {
 pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded, Report> {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
-    let mut checker =
-        Checker { report: &mut report, syntax: written.syntax, absolute: Absolute::default() };
+    let mut checker = Checker { report: &mut report, syntax: written.syntax, absolute: Absolute::default() };
     let root = checker.table(keys::ROOT, &written.root, "", None);
     let absolute = checker.absolute;
     let config = resolve::resolve(&root, &written, env, &mut report);

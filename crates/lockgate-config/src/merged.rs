@@ -3,7 +3,8 @@
 //! It is kept as the last good configuration, so no value from outside may be in it.
 
 use crate::check::Absolute;
-use crate::document::{Branch, Entry, Item, Node, absolute_references};
+use crate::document::{Branch, Entry, Item, Node};
+use crate::references;
 
 /// One file that means the same, wherever it lies.
 pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
@@ -14,7 +15,7 @@ pub(crate) fn toml(root: &Branch, absolute: &Absolute) -> String {
         writer.line(&mut text, name, entry);
     }
     for (name, entry) in sections {
-        writer.section(&mut text, &[name.clone()], entry);
+        writer.section(&mut text, std::slice::from_ref(name), entry);
     }
     text
 }
@@ -36,7 +37,10 @@ impl Writer<'_> {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&format!("[{}]\n", path.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")));
+            text.push_str(&format!(
+                "[{}]\n",
+                path.iter().map(|name| key(name)).collect::<Vec<_>>().join(".")
+            ));
         }
         for (name, entry) in keys {
             self.line(text, name, entry);
@@ -55,7 +59,7 @@ impl Writer<'_> {
         match &item.node {
             Node::Text(found) => {
                 let raw = self.absolute.get(&place(&item.at)).unwrap_or(&found.raw);
-                string(&absolute_references(raw, &item.at.source.dir))
+                string(&references::absolute(raw, &item.at.source.dir))
             }
             Node::Bool(value) => value.to_string(),
             Node::List(items) => {
@@ -64,7 +68,8 @@ impl Writer<'_> {
             }
             Node::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
             Node::Table(branch) => {
-                let entry = |(name, entry): (&String, &Entry)| format!("{} = {}", key(name), self.value(&entry.item));
+                let entry =
+                    |(name, entry): (&String, &Entry)| format!("{} = {}", key(name), self.value(&entry.item));
                 format!("{{ {} }}", branch.entries.iter().map(entry).collect::<Vec<_>>().join(", "))
             }
             Node::Integer(_) | Node::Float | Node::Datetime | Node::Broken => item.at.text().to_owned(),

@@ -65,12 +65,27 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["server_name", "host", "hosts", "servername", "sni_hosts"],
         "certificates are chosen by their own names: list them in tls.certs",
     ),
-    (&["location", "locations", "route", "routes", "path"], "bytes are relayed unread, so there are no paths"),
     (
-        &["ssl_certificate", "pem_file", "crt", "certificate", "cert_file", "ssl_cert", "tls_cert", "ssl_crt"],
+        &["location", "locations", "route", "routes", "path"],
+        "bytes are relayed unread, so there are no paths",
+    ),
+    (
+        &[
+            "ssl_certificate",
+            "pem_file",
+            "crt",
+            "certificate",
+            "cert_file",
+            "ssl_cert",
+            "tls_cert",
+            "ssl_crt",
+        ],
         "write tls = { cert = \"/etc/tls/app.pem\" } in the [tcp] table",
     ),
-    (&["ssl_certificate_key", "key_file", "private_key", "ssl_key", "tls_key"], "write tls = { key = \"/etc/tls/app.key\" } beside cert"),
+    (
+        &["ssl_certificate_key", "key_file", "private_key", "ssl_key", "tls_key"],
+        "write tls = { key = \"/etc/tls/app.key\" } beside cert",
+    ),
     (&["ssl", "https"], "write tls = { cert = \"/etc/tls/app.pem\" }"),
     (
         &["ssl_protocols", "protocols", "min_version", "tls_protos", "ssl_min_ver", "minversion"],
@@ -89,23 +104,38 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["ssl_client_certificate", "ca_file", "client_ca", "client_verify_ca", "clientauth"],
         "write client_auth = { ca = \"/etc/tls/clients.pem\" } in tls",
     ),
-    (&["ssl_verify_client", "verify", "client_verify"], "write client_auth = { mode = \"require\", ca = \"/etc/tls/clients.pem\" } in tls"),
-    (&["ssl_session_ticket_key", "ticket_keys", "tls_ticket_keys"], "write tickets = { keys = \"/etc/lockgate/tickets\" } in tls"),
+    (
+        &["ssl_verify_client", "verify", "client_verify"],
+        "write client_auth = { mode = \"require\", ca = \"/etc/tls/clients.pem\" } in tls",
+    ),
+    (
+        &["ssl_session_ticket_key", "ticket_keys", "tls_ticket_keys"],
+        "write tickets = { keys = \"/etc/lockgate/tickets\" } in tls",
+    ),
     (&["ssl_session_tickets", "session_tickets"], "write tickets = false in tls, or leave the default"),
     (&["ssl_stapling", "ssl_stapling_file", "stapling"], "write ocsp = \"/etc/tls/app.ocsp\" beside cert"),
     (
         &["timeout", "timeout_client", "timeout_server", "proxy_timeout", "idle_timeout"],
         "write timeouts = { tunnel_idle = \"1h\" }",
     ),
-    (&["timeout_connect", "proxy_connect_timeout", "connect_timeout"], "write timeouts = { connect = \"5s\" }"),
+    (
+        &["timeout_connect", "proxy_connect_timeout", "connect_timeout"],
+        "write timeouts = { connect = \"5s\" }",
+    ),
     (&["ssl_handshake_timeout", "handshake_timeout"], "write timeouts = { handshake = \"10s\" }"),
-    (&["worker_processes", "nbthread", "nbproc", "threads", "worker_threads"], "write workers = 4, or leave \"auto\""),
+    (
+        &["worker_processes", "nbthread", "nbproc", "threads", "worker_threads"],
+        "write workers = 4, or leave \"auto\"",
+    ),
     (
         &["worker_connections", "maxconn", "max_connections", "connections"],
         "write limits = { connections = 20000 }, or { addr = \"…\", max = 200 } for one endpoint",
     ),
     (&["limit_conn", "maxconn_per_ip", "per_ip"], "write limits = { per_client = 100 }"),
-    (&["backlog", "tcp_fastopen", "keepalive", "fastopen"], "write it in socket = { backlog = 4096, fast_open = false, keepalive = \"60s\" }"),
+    (
+        &["backlog", "tcp_fastopen", "keepalive", "fastopen"],
+        "write it in socket = { backlog = 4096, fast_open = false, keepalive = \"60s\" }",
+    ),
     (
         &["send_proxy", "send_proxy_v2", "write_proxy_v2", "write_proxy_v1", "write_proxy", "proxyprotocol"],
         "write proxy_protocol = \"v2\"",
@@ -115,10 +145,19 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (&["error_log", "loglevel", "log_level", "logging", "verbose"], "write log = \"info\""),
     (&["log_format", "accesslog", "logs"], "write access_log = \"/var/log/lockgate/access.log\""),
     (&["prometheus", "stats", "admin", "status"], "write metrics = \"127.0.0.1:9090\" at the top"),
-    (&["group", "chroot", "daemon", "pidfile", "pid"], "remove it: systemd does this; user = \"lockgate\" drops privileges"),
+    (
+        &["group", "chroot", "daemon", "pidfile", "pid"],
+        "remove it: systemd does this; user = \"lockgate\" drops privileges",
+    ),
     (&["includes", "import"], "write include = [\"sites/*.toml\"]"),
-    (&["shutdown_timeout", "grace", "graceful_timeout", "hard_stop_after"], "write drain = { deadline = \"30s\" }"),
-    (&["http", "stream", "global", "defaults", "apps", "events"], "there are no such sections: keys stand at the top, in [tls] or in [tcp.\"ADDR\"]"),
+    (
+        &["shutdown_timeout", "grace", "graceful_timeout", "hard_stop_after"],
+        "write drain = { deadline = \"30s\" }",
+    ),
+    (
+        &["http", "stream", "global", "defaults", "apps", "events"],
+        "there are no such sections: keys stand at the top, in [tls] or in [tcp.\"ADDR\"]",
+    ),
 ];
 
 /// What to do about a key that this version does not have yet.

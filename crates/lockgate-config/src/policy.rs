@@ -142,13 +142,8 @@ impl Suite {
 
 impl Group {
     /// Every group that can be named.
-    pub const ALL: [Group; 5] = [
-        Group::X25519MlKem768,
-        Group::Secp256r1MlKem768,
-        Group::X25519,
-        Group::Secp256r1,
-        Group::Secp384r1,
-    ];
+    pub const ALL: [Group; 5] =
+        [Group::X25519MlKem768, Group::Secp256r1MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1];
 
     /// The spelling in IANA's registry.
     pub fn name(self) -> &'static str {

@@ -59,9 +59,7 @@ fn section(way: &Way, name: &str) -> String {
 fn value(kind: &Kind) -> String {
     let name = |name: &str| format!("`{name}`");
     match kind {
-        Kind::Word(words) => {
-            words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
-        }
+        Kind::Word(words) => words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", "),
         Kind::False => name("false"),
         Kind::Bool => "`true`, `false`".to_owned(),
         Kind::Suite => names("", crate::model::Suite::ALL.map(crate::model::Suite::name)),
@@ -70,7 +68,9 @@ fn value(kind: &Kind) -> String {
         Kind::Table(keys) => names("a table of ", keys.iter().map(|key| key.name)),
         Kind::ByAddress(keys) => names("tables of ", keys.iter().map(|key| key.name)),
         Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join("; or "),
-        Kind::Duration { min } if *min > 0 => format!("{}, at least {}", expected(kind), units::shortest(*min)),
+        Kind::Duration { min } if *min > 0 => {
+            format!("{}, at least {}", expected(kind), units::shortest(*min))
+        }
         Kind::Size { min } => format!("{}, at least {}KB", expected(kind), min / 1_000),
         kind => expected(kind),
     }
@@ -84,7 +84,9 @@ fn names<'a>(before: &str, names: impl IntoIterator<Item = &'a str>) -> String {
 fn unit(kind: &Kind) -> Option<&'static str> {
     match kind {
         Kind::Duration { .. } => Some("`ms`, `s`, `m`, `h`, `d`"),
-        Kind::Size { .. } => Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)"),
+        Kind::Size { .. } => {
+            Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)")
+        }
         Kind::Either(kinds) => kinds.iter().find_map(unit),
         _ => None,
     }
@@ -97,9 +99,10 @@ fn anchor(name: &str) -> String {
 }
 
 fn codes() -> String {
-    let mut text = "## Errors and warnings\n\nA code keeps its meaning for ever. E is an error: nothing starts \
+    let mut text =
+        "## Errors and warnings\n\nA code keeps its meaning for ever. E is an error: nothing starts \
                     until it is corrected. W is a warning.\n\n| code | meaning |\n|---|---|\n"
-        .to_owned();
+            .to_owned();
     for code in Code::ALL {
         text.push_str(&format!("| {} | {} |\n", code.id(), code.meaning()));
     }

@@ -246,14 +246,18 @@ fn group(found: &Diagnostic) -> Group<'_> {
     group
 }
 
+/// A longer line is not shown: nobody reads it, and drawing it takes long.
+const LONGEST_LINE: usize = 2_000;
+
 /// Only the lines of the span: the renderer reads all that it is given, for each diagnostic again.
 fn snippet<'a>(at: &'a At, kind: AnnotationKind, label: &'a str) -> annotate_snippets::Element<'a> {
     let text = &at.source.text;
-    if text.is_empty() {
-        return Origin::path(at.file().to_string_lossy()).into();
-    }
     let start = text[..at.span.start].rfind('\n').map_or(0, |newline| newline + 1);
     let first_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
+    if text.is_empty() || first_end - start > LONGEST_LINE {
+        let origin = Origin::path(at.file().to_string_lossy());
+        return origin.line(at.line()).char_column(at.column()).into();
+    }
     // A table or array over many lines is marked on its first.
     let end = at.span.end.min(first_end).max(at.span.start);
     let span = at.span.start - start..end - start;
@@ -282,10 +286,10 @@ fn diagnostic_json(found: &Diagnostic) -> Value {
             place
         }).collect::<Vec<_>>(),
     });
-    if let (Some(at), Some(fields)) = (&found.at, object.as_object_mut()) {
-        if let Value::Object(place) = place_json(at) {
-            fields.extend(place);
-        }
+    if let (Some(Value::Object(place)), Some(fields)) =
+        (found.at.as_ref().map(place_json), object.as_object_mut())
+    {
+        fields.extend(place);
     }
     object
 }
@@ -301,8 +305,14 @@ fn place_json(at: &At) -> Value {
     })
 }
 
+/// Longer texts repeat something endless that was written.
+const LONGEST_TEXT: usize = 1_000;
+
 /// What was written may hold escapes that move a terminal's cursor; they are shown instead.
-fn printable(text: String) -> String {
+fn printable(mut text: String) -> String {
+    if text.len() > LONGEST_TEXT {
+        text = text.chars().take(LONGEST_TEXT / 4).chain(['…']).collect();
+    }
     let moves = |c: char| c.is_control() && c != '\n';
     if !text.contains(moves) {
         return text;

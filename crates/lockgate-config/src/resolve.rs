@@ -2,6 +2,7 @@
 //!
 //! Does not look at the form of values: `check` has.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,13 @@ impl Resolver<'_> {
         {
             let message = "there is no file to rotate";
             let cure = "give `to` a file, or remove `rotate`";
-            self.report.push_at(Code::NothingToRotate, &written.at, message, "the log goes to a stream", cure);
+            self.report.push_at(
+                Code::NothingToRotate,
+                &written.at,
+                message,
+                "the log goes to a stream",
+                cure,
+            );
         }
         Some(AccessLog { to, mask_ip: long.on("mask_ip"), rotate })
     }
@@ -113,26 +120,30 @@ impl Resolver<'_> {
         self.report.push(Code::NoListener, message, why, FIRST_LINES);
     }
 
+    /// Two tables, or a table and the metrics, that cannot both be bound; the later one is marked.
     fn same_address(&mut self, metrics: Option<&ListenAddr>) {
-        let listening = self.listening().to_vec();
-        let texts = || {
-            ("two listeners have the same address", "it is bound already", "give one of them another port, or merge the two tables")
-        };
-        for (index, second) in listening.iter().enumerate() {
-            let (mut second, mut first) =
-                (second, listening.iter().take(index).find(|first| first.addr.conflicts(&second.addr)));
-            if let Some(first) = &mut first {
-                if first.at.rank() > second.at.rank() {
-                    std::mem::swap(first, &mut second);
-                }
-                self.report.push_pair(Code::SameAddress, &second.at, texts(), (&first.at, "by this table"));
+        let mut bound: Vec<(ListenAddr, At)> = Vec::new();
+        if let (Some(metrics), Some(at)) = (metrics, self.root.key_places.get("metrics")) {
+            bound.push((metrics.clone(), at.clone()));
+        }
+        let mut tables: Vec<_> =
+            self.listening().iter().map(|one| (one.addr.clone(), one.at.clone())).collect();
+        tables.sort_by_key(|(_, at)| at.rank());
+        // A conflict needs the same port or path, so only those are compared.
+        let mut by_port: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        bound.extend(tables);
+        for (index, (addr, at)) in bound.iter().enumerate() {
+            let rivals = by_port.entry(port_or_path(addr)).or_default();
+            let first =
+                rivals.iter().find_map(|rival| bound.get(*rival).filter(|first| first.0.conflicts(addr)));
+            if let Some((_, first)) = first {
+                let (first, second) = if first.rank() > at.rank() { (at, first) } else { (first, at) };
+                let message = "two listeners have the same address";
+                let cure = "give one of them another port, or merge the two tables";
+                let texts = (message, "it is bound already", cure);
+                self.report.push_pair(Code::SameAddress, second, texts, (first, "by this one"));
             }
-            if let (Some(metrics), Some(written)) = (metrics, self.root.entries.get("metrics")) {
-                if metrics.conflicts(&second.addr) {
-                    let pair = (&second.at, "by this table");
-                    self.report.push_pair(Code::SameAddress, &written.at, texts(), pair);
-                }
-            }
+            rivals.push(index);
         }
     }
 
@@ -150,8 +161,21 @@ impl Resolver<'_> {
         }
         let never = |tcp: &crate::model::Tcp| tcp.accept_proxy == crate::model::AcceptProxy::Never;
         if let (Some(at), true) = (places.get("trusted"), config.tcp.iter().all(never)) {
-            warn(self.report, at, "trusted", "write accept_proxy = \"optional\" in a [tcp] table, or remove it");
+            warn(
+                self.report,
+                at,
+                "trusted",
+                "write accept_proxy = \"optional\" in a [tcp] table, or remove it",
+            );
         }
+    }
+}
+
+fn port_or_path(addr: &ListenAddr) -> String {
+    match addr {
+        ListenAddr::All(port) => port.to_string(),
+        ListenAddr::Ip(addr) => addr.port().to_string(),
+        ListenAddr::Unix(path) => path.to_string_lossy().into_owned(),
     }
 }
 
@@ -314,7 +338,10 @@ fn default_of(key: &Key, report: &mut Report) -> Value {
     let source = Arc::new(Source { name: key.name.into(), dir: "/".into(), order: 0, text });
     let (branch, syntax) = document::parse(&source, &Environment::none(), report);
     let mut checker = Checker { report, syntax, absolute: Absolute::default() };
-    branch.entries.get("value").map_or(Value::Invalid, |entry| checker.value(&key.kind, &entry.item, key.name))
+    branch
+        .entries
+        .get("value")
+        .map_or(Value::Invalid, |entry| checker.value(&key.kind, &entry.item, key.name))
 }
 
 #[cfg(test)]

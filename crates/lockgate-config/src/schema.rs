@@ -24,7 +24,8 @@ pub fn schema() -> Value {
 }
 
 fn table(keys: &[Key]) -> Value {
-    let properties: Map<String, Value> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let properties: Map<String, Value> =
+        keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
     let required: Vec<_> =
         keys.iter().filter(|key| matches!(key.default, Unset::Required)).map(|key| key.name).collect();
     let mut table = json!({ "type": "object", "additionalProperties": false, "properties": properties });
@@ -64,7 +65,9 @@ fn kind(kind: &Kind) -> Value {
         Kind::Suite => {
             let iana = Suite::ALL.map(|suite| suite.name().replacen("TLS13_", "TLS_", 1));
             let mut names: Vec<&str> = Suite::ALL.map(Suite::name).to_vec();
-            names.extend(iana.iter().map(String::as_str).filter(|name| !Suite::ALL.map(Suite::name).contains(name)));
+            names.extend(
+                iana.iter().map(String::as_str).filter(|name| !Suite::ALL.map(Suite::name).contains(name)),
+            );
             words_of(&names)
         }
         Kind::Listener => pattern("^(.*:[0-9]+|unix:.+)$"),

@@ -81,7 +81,7 @@ pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
 
 /// The duration in its largest unit without a fraction: `1ms`, `1m`.
 pub(crate) fn shortest(millis: u64) -> String {
-    let scale = TIME.iter().rev().find(|(_, scale)| millis >= *scale && millis % scale == 0);
+    let scale = TIME.iter().rev().find(|(_, scale)| millis >= *scale && millis.is_multiple_of(*scale));
     scale.map_or_else(|| format!("{millis}ms"), |(unit, scale)| format!("{}{unit}", millis / scale))
 }
 
@@ -89,7 +89,11 @@ fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError>
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     if number.is_empty() {
-        return Err(if text.starts_with(['-', '+', '.']) { UnitError::NotWhole } else { UnitError::NoNumber });
+        return Err(if text.starts_with(['-', '+', '.']) {
+            UnitError::NotWhole
+        } else {
+            UnitError::NoNumber
+        });
     }
     if unit.is_empty() {
         return Err(UnitError::NoUnit);
@@ -105,13 +109,11 @@ fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError>
 }
 
 fn meant(unit: &str, units: &'static [(&str, u64)]) -> Option<&'static str> {
-    let known = |wanted: &str| {
-        units.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(wanted))
-    };
+    let known =
+        |wanted: &str| units.iter().map(|(name, _)| *name).find(|name| name.eq_ignore_ascii_case(wanted));
     let lower = unit.to_ascii_lowercase();
-    known(unit).or_else(|| {
-        OTHER_NAMES.iter().filter(|(other, _)| *other == lower).find_map(|(_, ours)| known(ours))
-    })
+    known(unit)
+        .or_else(|| OTHER_NAMES.iter().filter(|(other, _)| *other == lower).find_map(|(_, ours)| known(ours)))
 }
 
 #[cfg(test)]

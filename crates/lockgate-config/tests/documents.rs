@@ -10,10 +10,13 @@ use serde_json::Value;
 fn same(name: &str, text: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     if std::env::var_os("LOCKGATE_WRITE_DOCS").is_some() {
-        std::fs::write(&path, text).unwrap();
+        std::fs::write(&path, text).expect("docs can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == text, "docs/{name} is not what the table of keys says; write it with LOCKGATE_WRITE_DOCS=1");
+    assert!(
+        written == text,
+        "docs/{name} is not what the table of keys says; write it with LOCKGATE_WRITE_DOCS=1"
+    );
 }
 
 fn schema_text() -> String {
@@ -23,7 +26,7 @@ fn schema_text() -> String {
 fn examples() -> Vec<String> {
     let reference = lockgate_config::reference();
     let blocks = reference.split("```toml\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
+    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
@@ -58,7 +61,13 @@ fn every_example_in_the_reference_fits_the_schema() {
         let value = serde_json::to_value(&table).unwrap();
         assert!(fits(&schema, &value), "{example}");
     }
-    for wrong in ["wrokers = 1", "workers = 0", "workers = \"many\"", "[tcp.\":1\"]\ntls = false", "timeouts = { connect = 5 }"] {
+    for wrong in [
+        "wrokers = 1",
+        "workers = 0",
+        "workers = \"many\"",
+        "[tcp.\":1\"]\ntls = false",
+        "timeouts = { connect = 5 }",
+    ] {
         let table: toml::Table = toml::from_str(wrong).unwrap();
         assert!(!fits(&schema, &serde_json::to_value(&table).unwrap()), "{wrong}");
     }
@@ -76,7 +85,7 @@ fn fits(schema: &Value, value: &Value) -> bool {
     if let Some(constant) = schema.get("const") {
         return constant == value;
     }
-    match (schema["type"].as_str().unwrap(), value) {
+    match (schema["type"].as_str().expect("every schema has a type"), value) {
         ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => true,
         ("integer", Value::Number(number)) => {
             let number = number.as_u64();
@@ -85,10 +94,14 @@ fn fits(schema: &Value, value: &Value) -> bool {
         ("array", Value::Array(items)) => items.iter().all(|item| fits(&schema["items"], item)),
         ("object", Value::Object(fields)) => {
             let required = schema["required"].as_array();
-            let missing = required.is_some_and(|names| names.iter().any(|name| !fields.contains_key(name.as_str().unwrap())));
+            let missing = required.is_some_and(|names| {
+                names.iter().any(|name| !fields.contains_key(name.as_str().unwrap_or_default()))
+            });
             let field = |(name, value): (&String, &Value)| match schema["properties"].get(name) {
                 Some(property) => fits(property, value),
-                None => schema["additionalProperties"].is_object() && fits(&schema["additionalProperties"], value),
+                None => {
+                    schema["additionalProperties"].is_object() && fits(&schema["additionalProperties"], value)
+                }
             };
             !missing && fields.iter().all(field)
         }

@@ -8,14 +8,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, Type};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::dial::set_keepalive;
 use crate::socket::Family;
@@ -195,33 +194,45 @@ impl Listener {
         self.family
     }
 
-    /// Completes when a connection waits, without taking it.
+    /// Completes when a connection waits, or may wait, without taking it.
     ///
     /// # Errors
     /// When the runtime is shutting down.
-    pub async fn ready(&self) -> io::Result<()> {
-        self.fd.readable().await.map(|mut guard| guard.retain_ready())
+    pub async fn ready(&self) -> io::Result<Waiting<'_>> {
+        Ok(Waiting { guard: self.fd.readable().await? })
     }
 
-    /// Accepts one connection.
+    /// Accepts one connection if one waits.
     ///
     /// # Errors
     /// Running out of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection stays in the
     /// backlog. A client that has given up meanwhile is no error.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(OwnedFd, Peer)>> {
+    pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         loop {
-            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
             match rustix::net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok((fd, address)) => return Poll::Ready(Ok((fd, peer(address)))),
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Ok((fd, address)) => return Ok(Some((fd, peer(address)))),
+                Err(Errno::AGAIN) => return Ok(None),
                 // accept(2): errors of the new connection; the listener itself is well.
                 Err(
                     Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::NOPROTOOPT
                     | Errno::HOSTDOWN | Errno::NONET | Errno::HOSTUNREACH | Errno::OPNOTSUPP | Errno::NETUNREACH,
                 ) => {}
-                Err(errno) => return Poll::Ready(Err(errno.into())),
+                Err(errno) => return Err(errno.into()),
             }
         }
+    }
+}
+
+/// A listener that had a connection waiting when it was looked at.
+#[derive(Debug)]
+pub struct Waiting<'a> {
+    guard: AsyncFdReadyGuard<'a, OwnedFd>,
+}
+
+impl Waiting<'_> {
+    /// Says that there was none after all: the listener is not ready until the next one comes.
+    pub fn none(mut self) {
+        self.guard.clear_ready();
     }
 }
 

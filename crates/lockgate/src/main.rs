@@ -14,6 +14,8 @@ mod print;
 mod privileges;
 mod resolver;
 mod self_signed;
+mod signals;
+mod start;
 mod state;
 mod supervisor;
 mod systemd;

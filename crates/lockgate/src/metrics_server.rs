@@ -91,8 +91,8 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// the runtime.
 ///
 /// # Errors
-/// When the runtime cannot take the listener over; never afterwards.
-pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::Result<Infallible> {
+/// When the runtime cannot take the listener over; afterwards it does not return.
+pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::Result<()> {
     let deadlines = Deadlines { head: HEAD, whole: WHOLE };
     match listener {
         Listener::Tcp(listener) => {
@@ -137,11 +137,7 @@ impl Accept for UnixListener {
     }
 }
 
-async fn accept(
-    listener: impl Accept,
-    endpoints: Arc<Endpoints>,
-    deadlines: Deadlines,
-) -> io::Result<Infallible> {
+async fn accept(listener: impl Accept, endpoints: Arc<Endpoints>, deadlines: Deadlines) -> io::Result<()> {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut failed = false;
     loop {

@@ -1,39 +1,28 @@
-//! The main thread: starts everything in order, listens to signals, ticks the workers, and ends everything in order.
-//!
-//! What needs privileges is bound and read first; they are dropped while there is one thread; then the others start.
+//! The main thread while everything runs: signals, the workers' tick, changed certificates, and the end in its order.
 
-use std::net::TcpListener;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Code, Config, LogTarget, Loaded, Report, Workers};
-use lockgate_metrics::Shards;
-use lockgate_net::listen::{self, Address, Bound};
-use lockgate_net::socket::Family;
-use lockgate_net::tls::{Rotation, TicketRing};
-use lockgate_proxy::access_log::{Log, MaskIp};
+use lockgate_config::{Config, Loaded, Report};
+use lockgate_net::listen::Address;
+use lockgate_net::tls::{KeysReloaded, Rotation, TicketRing};
 use lockgate_proxy::clock::{Pulse, TICK};
-use lockgate_proxy::limits::{Limit, PerClient};
-use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
-use lockgate_proxy::worker::{Published, Setup, Shared};
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::assemble::{self, Assembly, FIRST_ANSWERS, Planned};
+use crate::assemble::{Assembly, FIRST_ANSWERS};
 use crate::exposition::Exposition;
-use crate::log_writer::{self, LogWriter, Target};
+use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, Endpoints, Phase, Readiness};
-use crate::systemd::InheritedAddress;
+use crate::signals::{Asked, Signals};
+use crate::start::{self, Prepared};
 use crate::watch::Watch;
-use crate::worker::{self, Order, Orders, Task};
-use crate::{descriptors, operator_log, print, privileges, state, systemd};
+use crate::worker::{Order, Orders};
+use crate::{operator_log, print, state, systemd};
 
 /// For connections that were cut to be closed, and for the log to be written.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
@@ -50,290 +39,86 @@ pub(crate) fn run(loaded: &Loaded) -> ExitCode {
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
-    let started = start(loaded, &mut report);
+    let prepared = start::prepare(loaded, &mut report);
     print::report(&report);
-    let Some(started) = started else {
+    let Some(prepared) = prepared else {
         if let Some(good) = config.state.as_deref().and_then(state::last_good) {
             eprintln!("The last configuration that worked: lockgate run -c {}", good.display());
         }
         return ExitCode::FAILURE;
     };
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(%error, "cannot start");
-            return ExitCode::FAILURE;
-        }
-    };
-    let code = runtime.block_on(started.supervise());
-    // A name server that does not answer must not hold up the end.
-    runtime.shutdown_background();
-    code
+    let ran = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
+        let code = runtime.block_on(supervise(prepared));
+        // A name server that does not answer must not hold up the end.
+        runtime.shutdown_background();
+        code
+    });
+    ran.unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot run");
+        ExitCode::FAILURE
+    })
+}
+
+async fn supervise(mut prepared: Prepared) -> io::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    // A connection that came before the first answer would find no address.
+    let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
+    resolving.first_answers(FIRST_ANSWERS).await;
+    let mut running = start::start_workers(prepared)?;
+    running.announce();
+    running.serve_metrics();
+    if running.serve(&mut signals).await { Ok(running.stop(signals).await) } else { Ok(ExitCode::FAILURE) }
 }
 
 /// Everything that runs, as the main thread holds it.
-struct Running {
-    config: Config,
-    assembly: Assembly,
-    bound: Vec<Address>,
-    metrics: Option<metrics_server::Listener>,
-    readiness: Arc<Readiness>,
-    exposition: Arc<Exposition>,
-    log: Option<LogWriter>,
-    orders: Arc<Orders>,
-    pulses: Vec<Arc<Pulse>>,
-    threads: Vec<JoinHandle<()>>,
+pub(crate) struct Running {
+    pub(crate) config: Config,
+    pub(crate) assembly: Assembly,
+    pub(crate) bound: Vec<Address>,
+    pub(crate) metrics: Option<metrics_server::Listener>,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) exposition: Arc<Exposition>,
+    pub(crate) log: Option<LogWriter>,
+    pub(crate) orders: Arc<Orders>,
+    pub(crate) pulses: Vec<Arc<Pulse>>,
+    pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker ended with.
-    ended: UnboundedReceiver<std::io::Result<usize>>,
-}
-
-fn start(loaded: &Loaded, report: &mut Report) -> Option<Running> {
-    let config = &loaded.config;
-    if let Err(error) = descriptors::raise() {
-        tracing::warn!(%error, "the limit on open descriptors stays as it is");
-    }
-    let workers = match config.workers {
-        Workers::Count(count) => count.get(),
-        // Follows the CPU quota of a container and the affinity of the process.
-        Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
-    };
-    let assembly = assemble::assemble(config, report)?;
-    let bound = bind_all(&assembly.listeners, workers, report)?;
-    let metrics = match &config.metrics {
-        None => None,
-        Some(address) => Some(bind_metrics(&assemble::address(address), report)?),
-    };
-    become_user(config, report)?;
-    let log = open_log(config, report)?;
-    if let Some(dir) = &config.state
-        && let Err(error) = state::keep_last_good(dir, &loaded.merged_toml())
-    {
-        report.push(Code::StateUnwritten, format!("{}: {error}", dir.display()), "", "");
-    }
-    Some(start_workers(config.clone(), assembly, bound, metrics, log, workers))
-}
-
-fn bind_all(listeners: &[Planned], workers: usize, report: &mut Report) -> Option<Vec<Bound>> {
-    let inherited = match systemd::inherited_sockets() {
-        Ok(inherited) => inherited,
-        Err(error) => {
-            report.push(Code::AddressUnavailable, format!("sockets from systemd: {error}"), "", "");
-            return None;
-        }
-    };
-    let mut bound = Vec::new();
-    for planned in listeners {
-        let activated = inherited.iter().find(|inherited| is_at(&inherited.address, &planned.address));
-        let result = match activated {
-            Some(inherited) => share(&inherited.socket, &planned.address, workers),
-            None => listen::bind(&planned.address, &planned.options, workers),
-        };
-        match result {
-            Ok(sockets) => bound.push(sockets),
-            Err(error) => {
-                let (code, cure) = binding_failed(&error);
-                report.push_at(code, &planned.at, format!("cannot listen on {}: {error}", planned.address), "", cure);
-            }
-        }
-    }
-    (bound.len() == listeners.len()).then_some(bound)
-}
-
-fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
-    match (inherited, planned) {
-        (InheritedAddress::Tcp(at), Address::Ip(address)) => at == address,
-        (InheritedAddress::Tcp(at), Address::All(port)) => at.port() == *port && at.ip().is_unspecified(),
-        (InheritedAddress::Unix(at), Address::Unix(path)) => at == path,
-        _ => false,
-    }
-}
-
-/// A socket that was handed to us is one: the workers share it.
-fn share(socket: &OwnedFd, address: &Address, workers: usize) -> std::io::Result<Bound> {
-    let sockets = (0..workers).map(|_| socket.try_clone()).collect::<Result<_, _>>()?;
-    rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
-    Ok(Bound { address: address.clone(), sockets })
-}
-
-fn binding_failed(error: &std::io::Error) -> (Code, &'static str) {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => (Code::AddressInUse, "`ss -ltnp` says which process listens there"),
-        std::io::ErrorKind::PermissionDenied => {
-            (Code::AddressForbidden, "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards")
-        }
-        _ => (Code::AddressUnavailable, ""),
-    }
-}
-
-fn bind_metrics(address: &Address, report: &mut Report) -> Option<metrics_server::Listener> {
-    let options = listen::Options { backlog: 128, fast_open: false, keepalive: None, defer_accept: None };
-    let bound = listen::bind(address, &options, 1);
-    let made = bound.map(|bound| (bound.address, bound.sockets.into_iter().next()));
-    match made {
-        Ok((Address::Unix(_), Some(socket))) => Some(metrics_server::Listener::Unix(UnixListener::from(socket))),
-        Ok((address, Some(socket))) => {
-            tracing::info!(address = %address, "metrics");
-            Some(metrics_server::Listener::Tcp(TcpListener::from(socket)))
-        }
-        Ok((_, None)) => None,
-        Err(error) => {
-            let (code, cure) = binding_failed(&error);
-            report.push(code, format!("cannot listen on the metrics address {address}: {error}"), "", cure);
-            None
-        }
-    }
-}
-
-/// Gives up privileges for good; nothing that needs them comes after this.
-fn become_user(config: &Config, report: &mut Report) -> Option<()> {
-    let account = match config.user.as_deref().map(privileges::Account::look_up).transpose() {
-        Ok(account) => account,
-        Err(error) => {
-            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
-            return None;
-        }
-    };
-    if let Some(dir) = &config.state
-        && let Err(error) = state::prepare(dir, account.as_ref().map(privileges::Account::ids))
-    {
-        report.push(Code::StateUnwritable, format!("{}: {error}", dir.display()), "", "");
-        return None;
-    }
-    match config.user.as_deref().map(privileges::drop_to).transpose() {
-        Ok(_) => Some(()),
-        Err(error) => {
-            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
-            None
-        }
-    }
-}
-
-/// Opens the access log, if there is one; `None` when it cannot be opened.
-#[expect(clippy::option_option, reason = "the outer one is that of every step of the start")]
-fn open_log(config: &Config, report: &mut Report) -> Option<Option<LogWriter>> {
-    let Some(log) = &config.access_log else { return Some(None) };
-    let target = match &log.to {
-        LogTarget::Stdout => Target::Stdout,
-        LogTarget::Stderr => Target::Stderr,
-        LogTarget::File(path) => Target::File {
-            path: path.clone(),
-            rotation: log.rotate.map(|rotate| log_writer::Rotation { size: rotate.size, keep: rotate.keep }),
-        },
-    };
-    match LogWriter::start(target) {
-        Ok(writer) => Some(Some(writer)),
-        Err(error) => {
-            report.push(Code::LogUnwritable, format!("{}: {error}", log.to), "", "the directory must be writable by `user`");
-            None
-        }
-    }
-}
-
-fn start_workers(
-    config: Config,
-    assembly: Assembly,
-    bound: Vec<Bound>,
-    metrics: Option<metrics_server::Listener>,
-    log: Option<LogWriter>,
-    workers: usize,
-) -> Running {
-    let nofile = descriptors::limit();
-    let connections = config.limits.connections.unwrap_or_else(|| descriptors::connection_limit(nofile, workers));
-    let trusted = config.trusted.clone();
-    let shared = Arc::new(Shared {
-        connections: Limit::new(connections),
-        handshakes: Limit::new(config.limits.handshakes),
-        per_client: config.limits.per_client.map(PerClient::new),
-        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
-        ids: AtomicU64::new(first_id()),
-    });
-    let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
-        listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
-        accept_failures: lockgate_metrics::Counter::new(),
-    }));
-    let pipes = descriptors::pipe_limit(nofile, connections, workers);
-    let orders = Arc::new(Orders::default());
-    let (end, ended) = unbounded_channel();
-    let (bound, sockets): (Vec<_>, Vec<_>) = bound.into_iter().map(|bound| (bound.address, bound.sockets)).unzip();
-    let mut sockets: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
-    let (mut pulses, mut tops, mut threads) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..workers {
-        let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else { break };
-        let mask = if config.access_log.as_ref().is_some_and(|log| log.mask_ip) { MaskIp::Mask } else { MaskIp::Keep };
-        let setup = Setup {
-            shared: Arc::clone(&shared),
-            pulse: Arc::clone(&pulse),
-            cells,
-            top: Arc::clone(&top),
-            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
-            pipes,
-        };
-        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, sockets)| {
-            let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
-            Some((sockets.next()?, family, Arc::clone(&planned.listener)))
-        });
-        let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders) };
-        let end = end.clone();
-        let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-            // The supervisor outlives its workers, or the process is over.
-            let _ = end.send(worker::run(task));
-        });
-        threads.push(thread.expect("the system has room for a thread at the start"));
-        pulses.push(pulse);
-        tops.push(top);
-    }
-    let lost = log.as_ref().map(LogWriter::lost);
-    let exposition = Arc::new(Exposition::new(&assembly.listeners, shards, shared, tops, lost));
-    let readiness = Arc::default();
-    Running { config, assembly, bound, metrics, readiness, exposition, log, orders, pulses, threads, ended }
-}
-
-/// Where connections begin to be numbered: another place after every start.
-fn first_id() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(std::process::id())
+    pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
 }
 
 impl Running {
-    async fn supervise(mut self) -> ExitCode {
-        let mut signals = match Signals::new() {
-            Ok(signals) => signals,
-            Err(error) => {
-                tracing::error!(%error, "cannot listen to signals");
-                return ExitCode::FAILURE;
-            }
-        };
-        let resolving = std::mem::take(&mut self.assembly.resolver).start();
-        resolving.first_answers(FIRST_ANSWERS).await;
-        self.serve_metrics();
+    /// Serves until it is to stop; false when a worker has died.
+    async fn serve(&mut self, signals: &mut Signals) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        self.announce();
         let mut watch = Watch::new(self.files());
+        // What has changed between reading the files and watching them.
+        self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         loop {
             tokio::select! {
-                _ = tick.tick() => self.tick(),
+                _ = tick.tick() => self.pulses.iter().for_each(|pulse| pulse.tick()),
                 _ = rotation.tick() => self.rotate(),
                 changed = watch.changed() => self.reload(&changed),
-                order = signals.next() => match order {
-                    Asked::Stop => break,
-                    Asked::Reload => {
-                        systemd::reloading();
-                        tracing::warn!("the configuration is not read again: restart for that; certificates are");
-                        self.reload(&[]);
-                        systemd::ready(&self.status());
-                    }
+                asked = signals.next() => match asked {
+                    Asked::Stop => return true,
+                    Asked::Reload => self.hang_up(),
                     Asked::Reopen => self.reopen(),
                 },
-                Some(ended) = self.ended.recv() => {
-                    let error = ended.err().map(|error| error.to_string()).unwrap_or_default();
-                    tracing::error!(%error, "a worker ended that should not");
-                    return ExitCode::FAILURE;
+                ended = self.ended.recv() => {
+                    let error = ended.and_then(Result::err).map(|error| error.to_string());
+                    tracing::error!(error, "a worker has ended");
+                    return false;
                 }
             }
         }
-        self.stop(signals).await
+    }
+
+    fn hang_up(&self) {
+        systemd::reloading();
+        tracing::warn!("certificates are read again, the configuration is not: restart for that");
+        self.reload(&[]);
+        systemd::ready(&self.status());
     }
 
     fn announce(&self) {
@@ -347,7 +132,8 @@ impl Running {
     }
 
     fn status(&self) -> String {
-        format!("serving {} listeners", self.bound.len())
+        let plural = if self.bound.len() == 1 { "" } else { "s" };
+        format!("serving {} listener{plural}", self.bound.len())
     }
 
     fn serve_metrics(&mut self) {
@@ -370,14 +156,6 @@ impl Running {
         let certificates = self.assembly.listeners.iter().filter_map(|planned| planned.listener.tls.as_ref());
         let keys = self.assembly.rings.iter().filter_map(|ring| ring.file());
         certificates.flat_map(|acceptor| acceptor.files()).chain(keys.map(PathBuf::from)).collect()
-    }
-
-    fn tick(&self) {
-        self.pulses.iter().for_each(|pulse| pulse.tick());
-    }
-
-    fn nudge(&self) {
-        self.pulses.iter().for_each(|pulse| pulse.nudge());
     }
 
     fn rotate(&self) {
@@ -454,10 +232,11 @@ impl Running {
         loop {
             tokio::select! {
                 () = &mut over => return true,
-                _ = tick.tick() => self.tick(),
+                _ = tick.tick() => self.pulses.iter().for_each(|pulse| pulse.tick()),
                 asked = signals.next() => match asked {
                     Asked::Stop => return false,
-                    Asked::Reload | Asked::Reopen => self.reopen(),
+                    Asked::Reload => self.hang_up(),
+                    Asked::Reopen => self.reopen(),
                 },
             }
         }
@@ -500,7 +279,7 @@ impl Running {
 
 fn reload_ring(ring: &TicketRing) {
     match ring.reload() {
-        Ok(lockgate_net::tls::KeysReloaded::Read(warnings)) => {
+        Ok(KeysReloaded::Read(warnings)) => {
             warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         }
         Ok(_) => {}
@@ -514,40 +293,3 @@ fn ticks(period: Duration) -> tokio::time::Interval {
     ticks
 }
 
-/// What a signal asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Stop,
-    Reload,
-    Reopen,
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    quit: Signal,
-    hangup: Signal,
-    user1: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            quit: signal(SignalKind::quit())?,
-            hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
-        })
-    }
-
-    async fn next(&mut self) -> Asked {
-        tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.quit.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user1.recv() => Asked::Reopen,
-        }
-    }
-}

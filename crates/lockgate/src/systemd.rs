@@ -34,11 +34,6 @@ pub(crate) fn stopping(status: &str) {
     tell(&[NotifyState::Stopping, NotifyState::Status(status)]);
 }
 
-/// Shows `status` in `systemctl status`.
-pub(crate) fn status(status: &str) {
-    tell(&[NotifyState::Status(status)]);
-}
-
 /// Asks for `more` time before systemd calls the present start, reload or stop failed: a drain may outlast
 /// the unit's own timeout. To be repeated while it lasts.
 pub(crate) fn extend_timeout(more: Duration) {
@@ -157,7 +152,7 @@ mod tests {
         let reload = received(&socket);
         let usec = reload.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&reload);
         assert!(usec.trim_end().parse::<u64>().is_ok(), "{reload}");
-        assert_eq!(received(&socket), "STATUS=serving 2 listeners\n");
+        assert_eq!(received(&socket), "READY=1\nSTATUS=serving 2 listeners\n");
         assert_eq!(received(&socket), "STOPPING=1\nSTATUS=draining\n");
         assert_eq!(received(&socket), "EXTEND_TIMEOUT_USEC=30000000\n");
         assert_eq!(received(&socket), "WATCHDOG=1\n");
@@ -171,7 +166,7 @@ mod tests {
     fn child_tells() {
         ready("serving 1 listener");
         reloading();
-        status("serving 2 listeners");
+        ready("serving 2 listeners");
         stopping("draining");
         extend_timeout(Duration::from_secs(30));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

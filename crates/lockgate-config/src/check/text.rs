@@ -62,7 +62,13 @@ impl Checker<'_> {
                 self.invalid(Code::OutOfRange, at, message, "", format!("write at least \"{least}\""))
             }
             Ok(duration) => Value::Duration(duration),
-            Err(error) => self.unit(error, text, at, "a duration", ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\"")),
+            Err(error) => self.unit(
+                error,
+                text,
+                at,
+                "a duration",
+                ("s", "\"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\""),
+            ),
         }
     }
 
@@ -70,14 +76,29 @@ impl Checker<'_> {
         match units::size(&text.value) {
             Ok(size) if size < min => {
                 let message = format!("{:?} is too small", text.raw);
-                self.invalid(Code::OutOfRange, at, message, "", format!("write at least \"{}KB\"", min / 1_000))
+                self.invalid(
+                    Code::OutOfRange,
+                    at,
+                    message,
+                    "",
+                    format!("write at least \"{}KB\"", min / 1_000),
+                )
             }
             Ok(size) => Value::Size(size),
-            Err(error) => self.unit(error, text, at, "a size", ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\"")),
+            Err(error) => {
+                self.unit(error, text, at, "a size", ("MB", "\"64KB\", \"100MB\", \"1GB\" or \"64KiB\""))
+            }
         }
     }
 
-    fn unit(&mut self, error: UnitError, text: &Text, at: &At, what: &str, (unit, forms): (&str, &str)) -> Value {
+    fn unit(
+        &mut self,
+        error: UnitError,
+        text: &Text,
+        at: &At,
+        what: &str,
+        (unit, forms): (&str, &str),
+    ) -> Value {
         let digits: String = text.value.chars().take_while(char::is_ascii_digit).collect();
         let message = format!("{:?} is not {what}", text.raw);
         let general = format!("write a whole number and a unit: {forms}");
@@ -135,7 +156,9 @@ impl Checker<'_> {
         let message = format!("{:?} is not a place for a log", text.raw);
         let words = ["stdout", "stderr"];
         let near = if text.is_secret() { None } else { newcomers::nearest(value, words) };
-        if let ("combined" | "logfmt" | "json", true) = (value.split(':').next().unwrap_or_default(), value.contains(':')) {
+        if let ("combined" | "logfmt" | "json", true) =
+            (value.split(':').next().unwrap_or_default(), value.contains(':'))
+        {
             let cure = "write the path alone; every line is one JSON object".to_owned();
             return self.invalid(Code::NotYet, at, message, "formats are not in this version", cure);
         }
@@ -161,7 +184,9 @@ impl Checker<'_> {
             _ if text.is_secret() => LISTENERS.to_owned(),
             (AddressError::NoPort, Some(port)) => format!("write \":{port}\""),
             (AddressError::NoPort, None) => "add the port: \"127.0.0.1:8443\", \"[::1]:8443\"".to_owned(),
-            (AddressError::BadHost, Some(port)) if value.starts_with("*:") => format!("write \":{port}\" for every address"),
+            (AddressError::BadHost, Some(port)) if value.starts_with("*:") => {
+                format!("write \":{port}\" for every address")
+            }
             (AddressError::NameNotAddress, Some(port)) if value.starts_with("localhost:") => {
                 format!("write \"127.0.0.1:{port}\" or \"[::1]:{port}\"")
             }
@@ -214,7 +239,10 @@ impl Checker<'_> {
         if let Some(version) = TlsVersion::ALL.into_iter().find(|version| version.name() == text.value) {
             return Value::Version(version);
         }
-        let old = matches!(&*text.value.to_ascii_lowercase(), "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3");
+        let old = matches!(
+            &*text.value.to_ascii_lowercase(),
+            "1.0" | "1.1" | "tlsv1" | "tlsv1.0" | "tlsv1.1" | "sslv3"
+        );
         let why = if old && !text.is_secret() { "it is broken and not offered" } else { "it is not known" };
         let message = format!("{:?} is not a version of TLS", text.raw);
         self.invalid(Code::UnknownWord, at, message, why, "write \"1.2\" or \"1.3\"".to_owned())
@@ -274,7 +302,8 @@ fn readings(digits: &str, unit: &str) -> String {
 
 /// What to write instead; `value` only when it may be shown.
 fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
-    let general = format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));
+    let general =
+        format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));
     let Some(value) = value else { return general };
     match error {
         AddressError::Pool | AddressError::Srv => {

@@ -95,7 +95,12 @@ impl Resolver<'_> {
             let message = "there is no name to verify";
             let cure = "write tls = { name = \"app.internal\" }: the name in its certificate";
             let pair = (&socket.at, "a Unix socket has no name");
-            self.report.push_pair(Code::NoName, at, (message, "TLS to an upstream is always verified", cure), pair);
+            self.report.push_pair(
+                Code::NoName,
+                at,
+                (message, "TLS to an upstream is always verified", cure),
+                pair,
+            );
         }
         let ca = match view.value("ca") {
             Value::Path(path) => CaSource::File(path),

@@ -49,7 +49,12 @@ impl Resolver<'_> {
         }
         let cert = cert?;
         let Value::Path(path) = &cert.value else { return None };
-        Some(CertFiles { cert: path.clone(), key: own.path("key"), ocsp: own.path("ocsp"), at: cert.at.clone() })
+        Some(CertFiles {
+            cert: path.clone(),
+            key: own.path("key"),
+            ocsp: own.path("ocsp"),
+            at: cert.at.clone(),
+        })
     }
 
     /// The certificates in order, and the default: the table's own one when it names exactly one.
@@ -99,7 +104,13 @@ impl Resolver<'_> {
         if found.is_empty() && !self.warned(Code::NoCertificateMatches, &item.at) {
             let message = "this pattern matches no file";
             let cure = "a relative path starts from the folder of this file; `*` does not match `/`";
-            self.report.push_at(Code::NoCertificateMatches, &item.at, message, "no certificate is read", cure);
+            self.report.push_at(
+                Code::NoCertificateMatches,
+                &item.at,
+                message,
+                "no certificate is read",
+                cure,
+            );
         }
         found.iter().map(|path| files(path, &item.at)).collect()
     }
@@ -133,7 +144,12 @@ impl Resolver<'_> {
         if let Some(written) = view.written("suites") {
             policy.suites = self.suites(&written, &policy.versions);
         }
-        let groups = picked(&view, "groups", |value| if let Value::Group(group) = value { Some(*group) } else { None });
+        let groups =
+            picked(
+                &view,
+                "groups",
+                |value| if let Value::Group(group) = value { Some(*group) } else { None },
+            );
         if !groups.is_empty() {
             policy.groups = groups;
         }
@@ -157,7 +173,8 @@ impl Resolver<'_> {
             let left = suites.iter().any(|suite| suite.version() == *version);
             if !left && !self.warned(Code::NoSuite, &written.at) {
                 let message = format!("no suite is left for TLS {}", version.name());
-                let cure = format!("add a suite of TLS {0}, or leave \"{0}\" out of versions", version.name());
+                let cure =
+                    format!("add a suite of TLS {0}, or leave \"{0}\" out of versions", version.name());
                 self.report.push_at(Code::NoSuite, &written.at, message, "every version needs one", cure);
             }
         }
@@ -175,12 +192,11 @@ impl Resolver<'_> {
             return Tickets::Rotating { rotate: view.duration("rotate"), keep: view.number("keep") };
         };
         for name in ["rotate", "keep"] {
-            if let Some(other) = view.written(name) {
-                if !self.warned(Code::Excluded, &other.at) {
-                    let message = format!("`{name}` beside `keys`");
-                    let why = "keys from a file are not rotated";
-                    self.report.push_at(Code::Excluded, &other.at, message, why, "remove one of the two");
-                }
+            let Some(other) = view.written(name) else { continue };
+            if !self.warned(Code::Excluded, &other.at) {
+                let message = format!("`{name}` beside `keys`");
+                let why = "keys from a file are not rotated";
+                self.report.push_at(Code::Excluded, &other.at, message, why, "remove one of the two");
             }
         }
         Tickets::Keys(keys)

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lockgate_net::listen::{self, Peer};
+use lockgate_net::listen::{self, Peer, Waiting};
 
 use super::Listener;
 use super::connection::Connection;
@@ -22,40 +22,50 @@ use crate::worker::Worker;
 /// Milliseconds between two warnings that accepting fails.
 const WARN_EVERY: u64 = 10_000;
 
+/// Connections accepted in a row; then the worker's other connections have their turn.
+const BATCH: u32 = 64;
+
 /// Accepts on `socket` until the worker stops, and then what is left in the backlog.
 ///
 /// `place` is the listener's among those of the worker's counters.
 pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
     let warned = Cell::new(None);
-    while !worker.is_stopping() {
-        let mut stopping = pin!(worker.stopping());
-        let mut ready = pin!(socket.ready());
-        let stop = poll_fn(|cx| {
-            if stopping.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(true);
-            }
-            ready.as_mut().poll(cx).map(|ready| ready.is_err())
-        });
-        if stop.await {
-            break;
-        }
+    let mut batch = 0;
+    while let Some(waiting) = next(&worker, &socket).await {
         let permit = take(&worker).await;
-        match try_accept(&socket).await {
-            Some(Ok((fd, peer))) => start(&worker, &socket, place, &listener, fd, peer, permit),
-            None => {}
-            Some(Err(error)) => {
+        match socket.accept() {
+            Ok(Some((fd, peer))) => start(&worker, &socket, place, &listener, fd, peer, permit),
+            Ok(None) => waiting.none(),
+            Err(error) => {
                 drop(permit);
                 worker.cells.accept_failures.inc();
                 warn(&worker, &listener, &error, &warned);
                 worker.clock.next_tick().await;
             }
         }
+        batch += 1;
+        if batch % BATCH == 0 {
+            tokio::task::yield_now().await;
+        }
     }
     // What the kernel has accepted for us is served, not reset.
-    while let Some(Ok((fd, peer))) = try_accept(&socket).await {
+    while let Ok(Some((fd, peer))) = socket.accept() {
         let permit = take(&worker).await;
         start(&worker, &socket, place, &listener, fd, peer, permit);
     }
+}
+
+/// Waits for a connection; `None` when the worker stops.
+async fn next<'a>(worker: &Worker, socket: &'a listen::Listener) -> Option<Waiting<'a>> {
+    let mut stopping = pin!(worker.stopping());
+    let mut ready = pin!(socket.ready());
+    poll_fn(|cx| {
+        if stopping.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(None);
+        }
+        ready.as_mut().poll(cx).map(Result::ok)
+    })
+    .await
 }
 
 async fn take(worker: &Worker) -> Permit {
@@ -63,15 +73,6 @@ async fn take(worker: &Worker) -> Permit {
         Some(permit) => permit,
         None => worker.shared.connections.take().await,
     }
-}
-
-/// Accepts a connection if one waits.
-async fn try_accept(socket: &listen::Listener) -> Option<io::Result<(OwnedFd, Peer)>> {
-    poll_fn(|cx| match socket.poll_accept(cx) {
-        Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 fn start(

@@ -1,0 +1,52 @@
+//! Signals as what they ask for.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// TERM, INT, QUIT: drain; a second one cuts that short.
+    Stop,
+    /// HUP: read certificates and keys again.
+    Reload,
+    /// USR1: reopen the access log.
+    Reopen,
+}
+
+/// The signals that the process listens to.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    hangup: Signal,
+    user1: Signal,
+}
+
+impl Signals {
+    /// Listens from now on: the default of these signals is to end the process.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+        })
+    }
+
+    /// The next signal.
+    pub(crate) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.terminate.recv() => Asked::Stop,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.quit.recv() => Asked::Stop,
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.user1.recv() => Asked::Reopen,
+        }
+    }
+}

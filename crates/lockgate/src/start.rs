@@ -1,0 +1,247 @@
+//! The start, in its order: what needs privileges is bound and read first, they are dropped while there is one thread,
+//! names are resolved, and only then do the workers run.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread;
+
+use lockgate_config::{Code, Config, Loaded, LogTarget, Report, Workers};
+use lockgate_metrics::{Counter, Shards};
+use lockgate_net::listen::{self, Address, Bound};
+use lockgate_net::socket::Family;
+use lockgate_proxy::access_log::{Log, MaskIp};
+use lockgate_proxy::clock::Pulse;
+use lockgate_proxy::limits::{Limit, PerClient};
+use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
+use lockgate_proxy::worker::{Published, Setup, Shared};
+use tokio::sync::mpsc::unbounded_channel;
+
+use crate::assemble::{self, Assembly, Planned};
+use crate::exposition::Exposition;
+use crate::log_writer::{self, LogWriter, Target};
+use crate::supervisor::Running;
+use crate::systemd::InheritedAddress;
+use crate::worker::{self, Orders, Task};
+use crate::{descriptors, metrics_server, privileges, state, systemd};
+
+/// Bound, read and allowed: what is left is to run.
+pub(crate) struct Prepared {
+    pub(crate) config: Config,
+    pub(crate) assembly: Assembly,
+    bound: Vec<Bound>,
+    metrics: Option<metrics_server::Listener>,
+    log: Option<LogWriter>,
+    workers: usize,
+}
+
+/// Does everything that can fail; what is wrong is added to `report`, and then nothing runs.
+pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> {
+    let config = &loaded.config;
+    match descriptors::raise() {
+        Ok(raised) => tracing::debug!(from = raised.from, to = raised.to, "limit on open descriptors"),
+        Err(error) => tracing::warn!(%error, "the limit on open descriptors stays as it is"),
+    }
+    let workers = match config.workers {
+        Workers::Count(count) => count.get(),
+        // Follows the CPU quota of a container and the affinity of the process.
+        Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
+    };
+    let assembly = assemble::assemble(config, report)?;
+    let bound = bind_all(&assembly.listeners, workers, report)?;
+    let metrics = match &config.metrics {
+        None => None,
+        Some(address) => Some(bind_metrics(&assemble::address(address), report)?),
+    };
+    become_user(config, report)?;
+    let log = open_log(config, report)?;
+    if let Some(dir) = &config.state
+        && let Err(error) = state::keep_last_good(dir, &loaded.merged_toml())
+    {
+        report.push(Code::StateUnwritten, format!("{}: {error}", dir.display()), "", "");
+    }
+    Some(Prepared { config: config.clone(), assembly, bound, metrics, log, workers })
+}
+
+fn bind_all(listeners: &[Planned], workers: usize, report: &mut Report) -> Option<Vec<Bound>> {
+    let inherited = match systemd::inherited_sockets() {
+        Ok(inherited) => inherited,
+        Err(error) => {
+            report.push(Code::AddressUnavailable, format!("sockets from systemd: {error}"), "", "");
+            return None;
+        }
+    };
+    let mut bound = Vec::new();
+    for planned in listeners {
+        let activated = inherited.iter().find(|inherited| is_at(&inherited.address, &planned.address));
+        let result = match activated {
+            Some(inherited) => share(&inherited.socket, &planned.address, workers),
+            None => listen::bind(&planned.address, &planned.options, workers),
+        };
+        match result {
+            Ok(sockets) => bound.push(sockets),
+            Err(error) => {
+                let (code, cure) = binding_failed(&error);
+                report.push_at(code, &planned.at, format!("cannot listen on {}: {error}", planned.address), "", cure);
+            }
+        }
+    }
+    (bound.len() == listeners.len()).then_some(bound)
+}
+
+fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
+    match (inherited, planned) {
+        (InheritedAddress::Tcp(at), Address::Ip(address)) => at == address,
+        (InheritedAddress::Tcp(at), Address::All(port)) => at.port() == *port && at.ip().is_unspecified(),
+        (InheritedAddress::Unix(at), Address::Unix(path)) => at == path,
+        _ => false,
+    }
+}
+
+/// A socket that was handed to us is one: the workers share it.
+fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Bound> {
+    let sockets = (0..workers).map(|_| socket.try_clone()).collect::<Result<_, _>>()?;
+    rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
+    Ok(Bound { address: address.clone(), sockets })
+}
+
+fn binding_failed(error: &io::Error) -> (Code, &'static str) {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => (Code::AddressInUse, "`ss -ltnp` says which process listens there"),
+        io::ErrorKind::PermissionDenied => {
+            (Code::AddressForbidden, "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards")
+        }
+        _ => (Code::AddressUnavailable, ""),
+    }
+}
+
+fn bind_metrics(address: &Address, report: &mut Report) -> Option<metrics_server::Listener> {
+    let options = listen::Options { backlog: 128, fast_open: false, keepalive: None, defer_accept: None };
+    let bound = listen::bind(address, &options, 1);
+    let made = bound.map(|bound| (bound.address, bound.sockets.into_iter().next()));
+    match made {
+        Ok((Address::Unix(_), Some(socket))) => Some(metrics_server::Listener::Unix(UnixListener::from(socket))),
+        Ok((address, Some(socket))) => {
+            tracing::info!(address = %address, "metrics");
+            Some(metrics_server::Listener::Tcp(TcpListener::from(socket)))
+        }
+        Ok((_, None)) => None,
+        Err(error) => {
+            let (code, cure) = binding_failed(&error);
+            report.push(code, format!("cannot listen on the metrics address {address}: {error}"), "", cure);
+            None
+        }
+    }
+}
+
+/// Gives up privileges for good; nothing that needs them comes after this.
+fn become_user(config: &Config, report: &mut Report) -> Option<()> {
+    let account = match config.user.as_deref().map(privileges::Account::look_up).transpose() {
+        Ok(account) => account,
+        Err(error) => {
+            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
+            return None;
+        }
+    };
+    if let Some(dir) = &config.state
+        && let Err(error) = state::prepare(dir, account.as_ref().map(privileges::Account::ids))
+    {
+        report.push(Code::StateUnwritable, format!("{}: {error}", dir.display()), "", "");
+        return None;
+    }
+    match config.user.as_deref().map(privileges::drop_to).transpose() {
+        Ok(_) => Some(()),
+        Err(error) => {
+            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
+            None
+        }
+    }
+}
+
+/// Opens the access log, if there is one; `None` when it cannot be opened.
+#[expect(clippy::option_option, reason = "the outer one is that of every step of the start")]
+fn open_log(config: &Config, report: &mut Report) -> Option<Option<LogWriter>> {
+    let Some(log) = &config.access_log else { return Some(None) };
+    let target = match &log.to {
+        LogTarget::Stdout => Target::Stdout,
+        LogTarget::Stderr => Target::Stderr,
+        LogTarget::File(path) => Target::File {
+            path: path.clone(),
+            rotation: log.rotate.map(|rotate| log_writer::Rotation { size: rotate.size, keep: rotate.keep }),
+        },
+    };
+    match LogWriter::start(target) {
+        Ok(writer) => Some(Some(writer)),
+        Err(error) => {
+            report.push(Code::LogUnwritable, format!("{}: {error}", log.to), "", "the directory must be writable by `user`");
+            None
+        }
+    }
+}
+
+/// Starts the workers; connections are accepted from here on.
+///
+/// # Errors
+/// When the system has no room for another thread.
+pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
+    let Prepared { config, assembly, bound, metrics, log, workers } = prepared;
+    let nofile = descriptors::limit();
+    let connections = config.limits.connections.unwrap_or_else(|| descriptors::connection_limit(nofile, workers));
+    let trusted = config.trusted.clone();
+    let shared = Arc::new(Shared {
+        connections: Limit::new(connections),
+        handshakes: Limit::new(config.limits.handshakes),
+        per_client: config.limits.per_client.map(PerClient::new),
+        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
+        ids: AtomicU64::new(first_id()),
+    });
+    let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
+        listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
+        accept_failures: Counter::new(),
+    }));
+    let pipes = descriptors::pipe_limit(nofile, connections, workers);
+    let orders = Arc::new(Orders::default());
+    let (end, ended) = unbounded_channel();
+    let (bound, sockets): (Vec<_>, Vec<_>) = bound.into_iter().map(|bound| (bound.address, bound.sockets)).unzip();
+    let mut sockets: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
+    let (mut pulses, mut tops, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    for number in 0..workers {
+        let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else { break };
+        let mask = if config.access_log.as_ref().is_some_and(|log| log.mask_ip) { MaskIp::Mask } else { MaskIp::Keep };
+        let setup = Setup {
+            shared: Arc::clone(&shared),
+            pulse: Arc::clone(&pulse),
+            cells,
+            top: Arc::clone(&top),
+            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
+            pipes,
+        };
+        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, sockets)| {
+            let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
+            Some((sockets.next()?, family, Arc::clone(&planned.listener)))
+        });
+        let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders) };
+        let end = end.clone();
+        let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            // The supervisor outlives its workers, or the process is over.
+            let _ = end.send(worker::run(task));
+        });
+        threads.push(thread?);
+        pulses.push(pulse);
+        tops.push(top);
+    }
+    let lost = log.as_ref().map(LogWriter::lost);
+    let exposition = Arc::new(Exposition::new(&assembly.listeners, shards, shared, tops, lost));
+    let readiness = Arc::default();
+    Ok(Running { config, assembly, bound, metrics, readiness, exposition, log, orders, pulses, threads, ended })
+}
+
+/// Where connections begin to be numbered: another place after every start.
+fn first_id() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(std::process::id())
+}
+
