@@ -225,6 +225,7 @@ def stop_all():
 def arm():
     """Ends everything when the run ends, however it ends."""
     atexit.register(stop_all)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell's "&" had it ignored
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

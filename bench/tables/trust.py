@@ -57,7 +57,9 @@ def swap(name, program, live, seconds):
     count, end = 0, time.monotonic() + seconds - 0.3
     while time.monotonic() < end:
         count += 1
-        shutil.copy(f"{CERTIFICATES}/{'ecdsa-next' if count % 2 else 'ecdsa'}.pem", live + ".new")
+        # Another file every time, the other certificate every seventh: who looks once in a while must not see but one.
+        turn = count if name in NEEDS_HUP else count // 7
+        shutil.copy(f"{CERTIFICATES}/{'ecdsa-next' if turn % 2 else 'ecdsa'}.pem", live + ".new")
         os.replace(live + ".new", live)
         if name in NEEDS_HUP:
             program.signal(signal.SIGHUP)

@@ -5,19 +5,18 @@ use std::path::Path;
 
 #[test]
 fn every_kept_input_holds() {
-    let targets: [(&str, fn(&[u8])); 3] = [
-        ("client_hello", lockgate_fuzz::client_hello),
-        ("config", lockgate_fuzz::config),
-        ("proxy_protocol", lockgate_fuzz::proxy_protocol),
-    ];
-    for (name, target) in targets {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-        let files: Vec<_> = fs::read_dir(folder).expect("the corpus is kept").collect();
-        assert!(!files.is_empty(), "{name}");
-        for file in files {
-            let path = file.expect("a file").path();
-            println!("{}", path.display());
-            target(&fs::read(path).expect("readable"));
-        }
+    replay("client_hello", lockgate_fuzz::client_hello);
+    replay("config", lockgate_fuzz::config);
+    replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
+}
+
+fn replay(name: &str, target: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+    let files: Vec<_> = fs::read_dir(folder).expect("the corpus is kept").collect();
+    assert!(!files.is_empty(), "{name}");
+    for file in files {
+        let path = file.expect("a file").path();
+        println!("{}", path.display());
+        target(&fs::read(path).expect("readable"));
     }
 }

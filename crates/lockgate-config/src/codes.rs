@@ -51,7 +51,7 @@ codes! {
     SameAddress "E0022" "Two tables listen on the same address; both places are named.";
     NoListener "E0023" "There is no `[tcp]` table, so nothing would be served.";
     NoCertificate "E0024" "A TLS listener has no certificate.";
-    NobodyTrusted "E0025" "`accept_proxy = \"optional\"` without anybody in `trusted`.";
+    NobodyTrusted "E0025" "`accept_proxy` without anybody in `trusted`.";
     NoVariable "E0026" "The environment variable in `${env:NAME}` is not set, or not UTF-8.";
     NoFile "E0027" "The file in `${file:PATH}` cannot be read, or is not UTF-8.";
     BadReference "E0028" "A `${env:` or `${file:` has no name or no closing brace.";

@@ -22,6 +22,8 @@ pub(crate) struct Key {
     pub(crate) with: &'static str,
     /// Entries that the examples of its own keys need beside them.
     pub(crate) inside: &'static str,
+    /// An entry at the top of the file without which the example would not be valid.
+    pub(crate) atop: &'static str,
     pub(crate) doc: &'static str,
 }
 
@@ -91,11 +93,15 @@ impl Key {
         example: &'static str,
         doc: &'static str,
     ) -> Key {
-        Key { name, kind, default, example, with: "", inside: "", doc }
+        Key { name, kind, default, example, with: "", inside: "", atop: "", doc }
     }
 
     const fn with(self, with: &'static str) -> Key {
         Key { with, ..self }
+    }
+
+    const fn atop(self, atop: &'static str) -> Key {
+        Key { atop, ..self }
     }
 
     const fn inside(self, inside: &'static str) -> Key {
@@ -170,7 +176,7 @@ pub(crate) const ROOT: &[Key] = &[
         List { of: &Kind::Network, least: 0 },
         Is("[]"),
         r#"["10.0.0.0/8"]"#,
-        "The networks and addresses whose PROXY headers are believed where `accept_proxy` is `\"optional\"`.",
+        "The networks and addresses whose PROXY headers are believed, where `accept_proxy` says that there are any.",
     ),
     Key::new(
         "metrics",
@@ -397,9 +403,10 @@ const TCP: &[Key] = &[
         Either(&[False, Word(&["require", "optional"])]),
         FALSE,
         r#""require""#,
-        "Whether clients send a PROXY header first. `\"require\"` closes a connection without one; \
-         `\"optional\"` looks for one only from addresses in `trusted`.",
-    ),
+        "Whether clients send a PROXY header first; only those from addresses in `trusted` are believed. \
+         `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
+    )
+    .atop(r#"trusted = ["10.0.0.0/8"]"#),
     Key::new(
         "timeouts",
         Table(TIMEOUTS),

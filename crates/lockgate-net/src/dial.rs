@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,22 +30,21 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects; the socket has TCP_NODELAY, and probes a silent peer after `keepalive`.
+/// Connects; the socket has TCP_NODELAY. Probing a silent peer is switched on by the relay, once it is worth it.
 ///
 /// # Errors
 /// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.
-pub async fn dial(target: &Target, keepalive: Option<Duration>) -> io::Result<Socket> {
+pub async fn dial(target: &Target) -> io::Result<Socket> {
     match target {
-        Target::Tcp(address) => dial_tcp(*address, keepalive).await,
+        Target::Tcp(address) => dial_tcp(*address).await,
         Target::Unix(path) => dial_unix(path),
     }
 }
 
-async fn dial_tcp(address: SocketAddr, keepalive: Option<Duration>) -> io::Result<Socket> {
+async fn dial_tcp(address: SocketAddr) -> io::Result<Socket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
     sockopt::set_tcp_nodelay(&fd, true)?;
-    set_keepalive(&fd, keepalive)?;
     let connecting = match rustix::net::connect(&fd, &address) {
         Ok(()) => false,
         Err(Errno::INPROGRESS) => true,
@@ -68,12 +68,10 @@ fn dial_unix(path: &Path) -> io::Result<Socket> {
 }
 
 /// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds.
-pub(crate) fn set_keepalive(fd: impl std::os::fd::AsFd, idle: Option<Duration>) -> io::Result<()> {
-    if let Some(idle) = idle {
-        sockopt::set_socket_keepalive(&fd, true)?;
-        sockopt::set_tcp_keepidle(&fd, idle)?;
-        sockopt::set_tcp_keepintvl(&fd, PROBE_INTERVAL.min(idle))?;
-    }
+pub(crate) fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
+    sockopt::set_socket_keepalive(&fd, true)?;
+    sockopt::set_tcp_keepidle(&fd, idle)?;
+    sockopt::set_tcp_keepintvl(&fd, PROBE_INTERVAL.min(idle))?;
     Ok(())
 }
 

@@ -116,7 +116,9 @@ fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Resul
         socket.set_only_v6(!matches!(address, Address::All(_)))?;
     }
     socket.set_tcp_nodelay(true)?;
-    set_keepalive(&socket, options.keepalive)?;
+    if let Some(idle) = options.keepalive {
+        set_keepalive(&socket, idle)?;
+    }
     if options.fast_open {
         set_fast_open(&socket, backlog(options))?;
     }

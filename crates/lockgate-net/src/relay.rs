@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use crate::dial::set_keepalive;
 use crate::socket::{Family, Socket};
 use crate::splice::{self, Pipe, Pipes};
 use crate::tls::session::{Session, SessionError};
@@ -177,8 +178,7 @@ impl Relay {
     /// # Errors
     /// When the preface cannot be sealed.
     pub fn new(down: Side, mut up: Side, preface: Preface) -> Result<Self, SessionError> {
-        let mut upward = Flow::default();
-        upward.pending = match &mut up.session {
+        let pending = match &mut up.session {
             Some(session) if !preface.upstream.is_empty() => {
                 let mut sealed = vec![0; Session::sealed_len(preface.upstream.len())];
                 let used = session.seal(&preface.upstream, &mut sealed)?;
@@ -187,6 +187,7 @@ impl Relay {
             }
             _ => preface.upstream,
         };
+        let upward = Flow { pending, ..Flow::default() };
         let downward = Flow { held: preface.downstream, ..Flow::default() };
         Ok(Self { down, up, upward, downward, first: None })
     }
@@ -196,6 +197,17 @@ impl Relay {
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both connections.
     pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
         poll_fn(|cx| self.poll(cx, scratch, meter, habits)).await
+    }
+
+    /// Has the kernel probe a silent endpoint from now on: not at once, since most connections do not live to need it.
+    ///
+    /// # Errors
+    /// When the option cannot be set.
+    pub fn probe_upstream(&self, idle: Duration) -> io::Result<()> {
+        match self.up.socket.family() {
+            Family::Tcp => set_keepalive(&self.up.socket, idle),
+            Family::Unix => Ok(()),
+        }
     }
 
     /// Tells a TLS client that we end; for a cut by a limit or a drain. What is unsent is lost.
@@ -217,6 +229,7 @@ impl Relay {
                 pipes: &scratch.pipes,
                 moved: &meter.received,
                 habits: None,
+                last: self.downward.stage == Stage::Ended,
             };
             let upward = self.upward.poll(cx, &mut lane);
             if let Poll::Ready(Err(fault)) = upward {
@@ -229,6 +242,7 @@ impl Relay {
                 pipes: &scratch.pipes,
                 moved: &meter.sent,
                 habits: Some(habits),
+                last: self.upward.stage == Stage::Ended,
             };
             let downward = self.downward.poll(cx, &mut lane);
             if let Poll::Ready(Err(fault)) = downward {
@@ -307,6 +321,8 @@ struct Lane<'a> {
     moved: &'a Cell<u64>,
     /// Those of the endpoint, when it is the source.
     habits: Option<&'a Habits>,
+    /// Whether the other direction has ended.
+    last: bool,
 }
 
 impl Lane<'_> {
@@ -363,7 +379,10 @@ impl Flow {
                 Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
                 Stage::Open => ready!(self.poll_copy(cx, lane))?,
                 Stage::Ending => {
-                    lane.to.socket.shutdown_write().or_else(already_gone).map_err(sink)?;
+                    // Where the other direction has ended too, the close that follows says the same.
+                    if !lane.last {
+                        lane.to.socket.shutdown_write().or_else(already_gone).map_err(sink)?;
+                    }
                     self.stage = Stage::Ended;
                 }
                 Stage::Ended => return Poll::Ready(Ok(())),

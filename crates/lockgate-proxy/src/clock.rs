@@ -251,11 +251,16 @@ impl Guard {
         self.watch.deadline.set(self.after(limit));
     }
 
-    /// Ends the phase: only the idle limit and the lifetime hold from here on.
-    pub fn settle(&self, idle: Duration) {
-        self.watch.deadline.set(NEVER);
-        self.watch.idle.set(millis(idle));
+    /// Limits how long nothing may move, from now on.
+    pub fn idle(&self, limit: Duration) {
+        self.watch.idle.set(millis(limit));
         self.watch.moved_at.set(self.clock.now());
+    }
+
+    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold from here on.
+    pub fn settle(&self) {
+        self.watch.deadline.set(NEVER);
+        self.watch.cut.set(None);
     }
 
     /// Limits how long the connection may live, from now on.

@@ -1,1 +1,45 @@
-//! Placeholder.
+//! Starts a real Lockgate among scripted peers; for tests only.
+//!
+//! Peers are bytes in and bytes out over real sockets, certificates are made at run time, ports are 0. Nothing
+//! here sleeps: every wait is for an event, and ends after [`DEADLINE`] with a panic that says what it was for.
+//!
+//! # Layout
+//! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is one plain
+//! connection, `tls` the same under TLS, `origin` what the program connects to; `authority` makes certificates.
+
+#![forbid(unsafe_code)]
+
+mod authority;
+mod lines;
+mod origin;
+mod process;
+mod tls;
+mod wire;
+
+use std::time::{Duration, Instant};
+
+pub use authority::{Authority, ED25519, Folder, Issued, P256, P384, RSA, pem};
+pub use lines::Lines;
+pub use origin::{Origin, Serving};
+pub use process::{Ended, Launch, Lockgate, Signal};
+pub use tls::{ClientSettings, Tls, client_hello, server_config};
+pub use wire::{Wire, bytes};
+
+/// The longest that any single wait of a test lasts.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Asks again and again until there is an answer, for what announces itself by no event. The question should
+/// itself wait a little: for a request and its response, say.
+///
+/// # Panics
+/// When there is none within [`DEADLINE`].
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    while Instant::now() < end {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{what}: not within {DEADLINE:?}");
+}

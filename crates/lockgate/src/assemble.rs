@@ -60,7 +60,7 @@ struct Assembler<'a> {
 impl Assembler<'_> {
     fn listener(&mut self, config: &Config, tcp: &config::Tcp) -> Option<Planned> {
         let tls = tcp.tls.as_ref().map(|tls| self.acceptor(tcp, tls));
-        let pool = self.pool(config, tcp);
+        let pool = self.pool(tcp);
         let (tls, pool) = match (tls, pool) {
             (None, Some(pool)) => (None, pool),
             (Some(Some(tls)), Some(pool)) => (Some(tls), pool),
@@ -91,6 +91,7 @@ impl Assembler<'_> {
             handshake: tcp.timeouts.handshake,
             connect: tcp.timeouts.connect,
             idle: tcp.timeouts.tunnel_idle,
+            keepalive: config.socket.keepalive,
             max_lifetime: tcp.max_lifetime,
         };
         Some(Planned {
@@ -170,13 +171,13 @@ impl Assembler<'_> {
         }
     }
 
-    fn pool(&mut self, config: &Config, tcp: &config::Tcp) -> Option<Pool> {
+    fn pool(&mut self, tcp: &config::Tcp) -> Option<Pool> {
         let connector = match &tcp.upstream.tls {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
         let endpoints = tcp.upstream.endpoints.iter().map(|endpoint| Arc::new(self.endpoint(endpoint))).collect();
-        Some(Pool::new(endpoints, connector, config.socket.keepalive))
+        Some(Pool::new(endpoints, connector))
     }
 
     fn connector(&mut self, written: &config::UpstreamTls) -> Option<Arc<Connector>> {

@@ -63,6 +63,9 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
         add(&mut entries, parent.with);
         below = *parent;
     }
+    if !key.atop.is_empty() {
+        entries.insert(0, format!("{}\n", key.atop));
+    }
     entries.join("\n")
 }
 

@@ -4,7 +4,7 @@ use crate::check::{Checked, Listening, Value};
 use crate::codes::Code;
 use crate::keys;
 use crate::model::{
-    AcceptProxy, CaSource, Cidr, Endpoint, EndpointAddr, ProxyVersion, Tcp, Timeouts, Upstream, UpstreamTls,
+    AcceptProxy, CaSource, Cidr, Endpoint, EndpointAddr, ListenAddr, ProxyVersion, Tcp, Timeouts, Upstream, UpstreamTls,
 };
 use crate::place::At;
 
@@ -21,7 +21,7 @@ impl Resolver<'_> {
         let keys = keys::find(keys::ROOT, "tcp").and_then(|key| key.kind.table())?;
         let view = View { keys, layers: vec![&one.table] };
         let tls = self.tls(&view, &one.at);
-        let accept_proxy = self.accept_proxy(&view, trusted);
+        let accept_proxy = self.accept_proxy(&view, &one.addr, trusted);
         let upstream = self.upstream(&view)?;
         Some(Tcp {
             name: one.name.clone(),
@@ -50,17 +50,18 @@ impl Resolver<'_> {
         timeouts(&own)
     }
 
-    fn accept_proxy(&mut self, view: &View<'_>, trusted: &[Cidr]) -> AcceptProxy {
-        match view.value("accept_proxy") {
+    fn accept_proxy(&mut self, view: &View<'_>, listen: &ListenAddr, trusted: &[Cidr]) -> AcceptProxy {
+        let accept_proxy = match view.value("accept_proxy") {
             Value::Word("require") => AcceptProxy::Require,
-            Value::Word("optional") => {
-                if let (true, Some(written)) = (trusted.is_empty(), view.written("accept_proxy")) {
-                    self.nobody_trusted(&written.at);
-                }
-                AcceptProxy::Optional
-            }
-            _ => AcceptProxy::Never,
+            Value::Word("optional") => AcceptProxy::Optional,
+            _ => return AcceptProxy::Never,
+        };
+        // Whoever may open a Unix socket was let in by its permissions.
+        let by_permission = matches!(listen, ListenAddr::Unix(_));
+        if let (true, false, Some(written)) = (trusted.is_empty(), by_permission, view.written("accept_proxy")) {
+            self.nobody_trusted(&written.at);
         }
+        accept_proxy
     }
 
     fn nobody_trusted(&mut self, at: &At) {
@@ -69,8 +70,8 @@ impl Resolver<'_> {
             return;
         }
         let message = "nobody is trusted to send a PROXY header";
-        let why = "`optional` looks for one only from addresses in `trusted`, which is empty";
-        let cure = "write trusted = [\"10.0.0.0/8\"] at the top, or accept_proxy = \"require\"";
+        let why = "a header is believed only from addresses in `trusted`, which is empty";
+        let cure = "write trusted = [\"10.0.0.0/8\"] at the top, with the addresses of the proxies in front";
         self.report.push_at(Code::NobodyTrusted, at, message, why, cure);
     }
 

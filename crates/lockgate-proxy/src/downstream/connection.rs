@@ -23,6 +23,8 @@ use crate::metrics::ListenerCells;
 use crate::upstream::Hold;
 use crate::worker::{Worker, unix_millis};
 
+/// How long a connection lives before it is worth the system calls that only long-lived ones need.
+const YOUTH: Duration = Duration::from_secs(5);
 /// For a client that is told something before the close to read it: a reset could overtake it.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What such a client may send meanwhile.
@@ -115,10 +117,7 @@ impl Connection {
             Err(ending) => return ending,
         };
         match Box::pin(self.join(client)).await {
-            Ok(mut relay) => {
-                self.guard.settle(self.listener.idle);
-                self.relay(&mut relay).await
-            }
+            Ok(mut relay) => self.relay(&mut relay).await,
             Err(ending) => ending,
         }
     }
@@ -285,8 +284,18 @@ impl Connection {
         let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
-        let running = relay.run(&self.worker.scratch, meter, habits);
-        match self.guard.within(running).await {
+        self.guard.phase(YOUTH);
+        self.guard.idle(self.listener.idle);
+        let mut outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        if outcome.as_ref().is_err_and(|&cut| cut == Cut::Deadline) {
+            self.guard.settle();
+            if let Some(idle) = self.listener.keepalive {
+                // Without probes a dead endpoint is found by the idle limit.
+                let _ = relay.probe_upstream(idle);
+            }
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        match outcome {
             Ok(end) => ending(end),
             Err(cut) => {
                 relay.abandon().await;

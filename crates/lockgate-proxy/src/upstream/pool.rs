@@ -8,7 +8,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use lockgate_net::dial::{Target, dial};
 use lockgate_net::relay::Habits;
@@ -62,7 +61,6 @@ pub struct Pool {
     endpoints: Vec<Arc<Endpoint>>,
     /// TLS to the endpoints, if they want it.
     pub tls: Option<Arc<Connector>>,
-    keepalive: Option<Duration>,
     next: AtomicUsize,
 }
 
@@ -112,8 +110,8 @@ pub struct DialError {
 
 impl Pool {
     /// Serves by `endpoints`, of which there is at least one.
-    pub fn new(endpoints: Vec<Arc<Endpoint>>, tls: Option<Arc<Connector>>, keepalive: Option<Duration>) -> Self {
-        Self { endpoints, tls, keepalive, next: AtomicUsize::new(0) }
+    pub fn new(endpoints: Vec<Arc<Endpoint>>, tls: Option<Arc<Connector>>) -> Self {
+        Self { endpoints, tls, next: AtomicUsize::new(0) }
     }
 
     /// All endpoints, in the order of the configuration.
@@ -159,34 +157,36 @@ impl Pool {
     async fn dial_endpoint(&self, hold: Hold, clock: &Clock) -> Result<Dialled, DialError> {
         let endpoint = Arc::clone(hold.endpoint());
         let dialled = match &endpoint.place {
-            Place::Ip(address) => dial(&Target::Tcp(*address), self.keepalive).await,
+            Place::Ip(address) => dial(&Target::Tcp(*address)).await,
             Place::Unix(path) => dial_unix(&Target::Unix(path.clone()), clock).await,
-            Place::Name(name) => self.dial_name(name).await,
+            Place::Name(name) => dial_name(name).await,
         };
         match dialled {
             Ok(socket) => Ok(Dialled { socket, hold }),
             Err(error) => Err(DialError { endpoint: endpoint.label.clone(), error }),
         }
     }
+}
 
-    async fn dial_name(&self, name: &Name) -> io::Result<Socket> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
-        for address in name.addresses().iter() {
-            match dial(&Target::Tcp(*address), self.keepalive).await {
-                Ok(socket) => return Ok(socket),
-                Err(error) => last = error,
-            }
+async fn dial_name(name: &Name) -> io::Result<Socket> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
+    // Not the guard: it pins the list, and connecting takes its time.
+    let addresses = Arc::clone(&name.addresses());
+    for address in addresses.iter() {
+        match dial(&Target::Tcp(*address)).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => last = error,
         }
-        // Perhaps it has moved.
-        name.failed();
-        Err(last)
     }
+    // Perhaps it has moved.
+    name.failed();
+    Err(last)
 }
 
 /// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again with every tick.
 async fn dial_unix(target: &Target, clock: &Clock) -> io::Result<Socket> {
     loop {
-        match dial(target, None).await {
+        match dial(target).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => clock.next_tick().await,
             dialled => return dialled,
         }

@@ -1,0 +1,106 @@
+//! Lines that a program writes, collected as they come.
+//!
+//! Does not interpret them, but for those who ask for JSON.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::DEADLINE;
+
+/// Everything written so far, and whether there can be more.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Arc<(Mutex<Collected>, Condvar)>);
+
+#[derive(Debug, Default)]
+struct Collected {
+    lines: Vec<String>,
+    ended: bool,
+}
+
+impl Lines {
+    /// Collects what `source` has until its end, in a thread of its own.
+    pub fn of(source: impl Read + Send + 'static) -> Self {
+        let lines = Self::default();
+        let writer = lines.clone();
+        std::thread::spawn(move || {
+            let mut source = BufReader::new(source);
+            let mut line = Vec::new();
+            while source.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
+                writer.change(|collected| collected.lines.push(text));
+                line.clear();
+            }
+            writer.change(|collected| collected.ended = true);
+        });
+        lines
+    }
+
+    /// Waits for a line in which `find` finds something; lines that came before are looked at too.
+    ///
+    /// # Panics
+    /// When the source ends or the deadline passes without one; says `what` was waited for and what came.
+    pub fn find<T>(&self, what: &str, mut find: impl FnMut(&str) -> Option<T>) -> T {
+        let mut seen = 0;
+        let found = self.wait(|collected| {
+            let found = collected.lines[seen..].iter().find_map(|line| find(line));
+            seen = collected.lines.len();
+            match found {
+                Some(found) => Some(Some(found)),
+                None => collected.ended.then_some(None),
+            }
+        });
+        match found.flatten() {
+            Some(found) => found,
+            None => panic!("{what}: not in\n{}", self.text()),
+        }
+    }
+
+    /// Like [`Lines::find`], among lines that are JSON; others are passed over.
+    ///
+    /// # Panics
+    /// As [`Lines::find`].
+    pub fn find_json(&self, what: &str, mut is_it: impl FnMut(&Value) -> bool) -> Value {
+        self.find(what, |line| serde_json::from_str::<Value>(line).ok().filter(|value| is_it(value)))
+    }
+
+    /// Every line so far that is JSON.
+    pub fn json(&self) -> Vec<Value> {
+        self.lock().lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// All so far.
+    pub fn text(&self) -> String {
+        self.lock().lines.join("\n")
+    }
+
+    /// Whether the source ended within the deadline.
+    pub fn ended(&self) -> bool {
+        self.wait(|collected| collected.ended.then_some(())).is_some()
+    }
+
+    /// Waits until `look` has an answer; `None` when the deadline passes first.
+    fn wait<T>(&self, mut look: impl FnMut(&Collected) -> Option<T>) -> Option<T> {
+        let end = Instant::now() + DEADLINE;
+        let mut collected = self.lock();
+        loop {
+            if let Some(answer) = look(&collected) {
+                return Some(answer);
+            }
+            let left = end.checked_duration_since(Instant::now())?;
+            let waited = self.0.1.wait_timeout(collected, left);
+            collected = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Collected)) {
+        change(&mut self.lock());
+        self.0.1.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Collected> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

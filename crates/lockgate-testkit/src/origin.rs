@@ -1,0 +1,198 @@
+//! What Lockgate connects to: a listening socket whose connections a test drives, or that serves by itself.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::DEADLINE;
+use crate::wire::Wire;
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Origin(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener, SocketAddr),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Origin {
+    /// Listens on a free port of 127.0.0.1.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn tcp() -> Self {
+        Self::tcp_at(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    /// Listens on `address`.
+    ///
+    /// # Panics
+    /// When it is taken.
+    pub fn tcp_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("the address is free");
+        let address = listener.local_addr().expect("a bound socket has one");
+        Self(Kind::Tcp(listener, address))
+    }
+
+    /// Listens on a Unix socket at `path`.
+    ///
+    /// # Panics
+    /// When something is there.
+    pub fn unix(path: &Path) -> Self {
+        Self(Kind::Unix(UnixListener::bind(path).expect("nothing is there"), path.to_owned()))
+    }
+
+    /// The address as a configuration has it.
+    pub fn address(&self) -> String {
+        match &self.0 {
+            Kind::Tcp(_, address) => address.to_string(),
+            Kind::Unix(_, path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// The address, of TCP.
+    ///
+    /// # Panics
+    /// When it listens on a Unix socket.
+    pub fn socket_address(&self) -> SocketAddr {
+        let Kind::Tcp(_, address) = &self.0 else { panic!("a Unix socket has no such address") };
+        *address
+    }
+
+    /// The next connection.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn accept(&self) -> Wire {
+        assert!(self.has_one(DEADLINE), "nobody connects to the origin");
+        self.accept_waiting()
+    }
+
+    /// Whether a connection waits, or comes within `wait`.
+    pub fn has_one(&self, wait: Duration) -> bool {
+        let wait = Timespec::try_from(wait).expect("a short time");
+        let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)];
+        poll(&mut polled, Some(&wait)).is_ok_and(|ready| ready > 0)
+    }
+
+    fn accept_waiting(&self) -> Wire {
+        match &self.0 {
+            Kind::Tcp(listener, _) => listener.accept().expect("a connection").0.into(),
+            Kind::Unix(listener, _) => listener.accept().expect("a connection").0.into(),
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Kind::Tcp(listener, _) => listener.as_fd(),
+            Kind::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+
+    /// Hands every connection to `serve`, each in a thread of its own.
+    pub fn serve(self, serve: impl Fn(Wire) + Send + Sync + 'static) -> Serving {
+        let counts = Arc::new(Counts::default());
+        let address = self.address();
+        let shared = Arc::clone(&counts);
+        let serve = Arc::new(serve);
+        let thread = std::thread::spawn(move || {
+            loop {
+                let wire = self.accept_waiting();
+                if shared.stop.load(Ordering::SeqCst) {
+                    break;
+                }
+                shared.enter();
+                let (shared, serve) = (Arc::clone(&shared), Arc::clone(&serve));
+                std::thread::spawn(move || {
+                    let here = Here(&shared.open);
+                    serve(wire);
+                    drop(here);
+                });
+            }
+        });
+        Serving { address, counts, thread: Some(thread) }
+    }
+
+    /// Sends back whatever comes, until it ends.
+    pub fn echo(self) -> Serving {
+        self.serve(|mut wire| {
+            let mut writer = wire.another();
+            // A peer that breaks off is the business of the test that told it to.
+            let _ = std::io::copy(&mut wire, &mut writer);
+            let _ = rustix::net::shutdown(&wire, rustix::net::Shutdown::Write);
+        })
+    }
+}
+
+/// An origin that serves by itself until it is dropped.
+#[derive(Debug)]
+pub struct Serving {
+    address: String,
+    counts: Arc<Counts>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    stop: AtomicBool,
+    open: AtomicUsize,
+    most: AtomicUsize,
+    all: AtomicUsize,
+}
+
+impl Counts {
+    fn enter(&self) {
+        self.all.fetch_add(1, Ordering::SeqCst);
+        let open = self.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(open, Ordering::SeqCst);
+    }
+}
+
+/// One connection that is being served; also when its script panics.
+struct Here<'a>(&'a AtomicUsize);
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Serving {
+    /// The address as a configuration has it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The most connections that were being served at once.
+    pub fn most_at_once(&self) -> usize {
+        self.counts.most.load(Ordering::SeqCst)
+    }
+
+    /// All connections so far.
+    pub fn accepted(&self) -> usize {
+        self.counts.all.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.counts.stop.store(true, Ordering::SeqCst);
+        let woken = match self.address.strip_prefix("unix:") {
+            Some(path) => std::os::unix::net::UnixStream::connect(path).is_ok(),
+            None => std::net::TcpStream::connect(&self.address).is_ok(),
+        };
+        // Where the file of the socket was replaced nobody can be woken by it.
+        if let (true, Some(thread)) = (woken, self.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}

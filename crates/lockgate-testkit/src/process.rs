@@ -1,0 +1,372 @@
+//! The program under test: started with a configuration, watched through its logs and its metrics address.
+//!
+//! Killed when it is dropped.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::lines::Lines;
+use crate::wire::Wire;
+use crate::eventually;
+
+pub use rustix::process::Signal;
+
+/// How the program is to be started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    program: String,
+    wrapper: Vec<String>,
+    workers: usize,
+    environment: Vec<(String, String)>,
+}
+
+/// The program, running.
+#[derive(Debug)]
+pub struct Lockgate {
+    child: Child,
+    stdout: Lines,
+    stderr: Lines,
+    listeners: HashMap<String, String>,
+    first: Option<String>,
+    metrics: Option<SocketAddr>,
+    next: usize,
+    _folder: Option<TempDir>,
+}
+
+/// How the program ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code; `None` when a signal killed it.
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+impl Launch {
+    /// Starts `program`, with one worker.
+    pub fn new(program: &str) -> Self {
+        Self { program: program.to_owned(), wrapper: Vec::new(), workers: 1, environment: Vec::new() }
+    }
+
+    /// With this many workers.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    /// By a command that runs it, such as `prlimit --nofile=300`.
+    pub fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper = wrapper.iter().map(ToString::to_string).collect();
+        self
+    }
+
+    /// With this variable in its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Runs the configuration `toml`, to which workers, a JSON operator log and a metrics address on a free port are
+    /// added, and waits until it is ready.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    pub fn start(&self, toml: &str) -> Lockgate {
+        let mut gate = self.begin(toml);
+        gate.wait_until_ready();
+        gate
+    }
+
+    /// Runs the configuration `toml`, amended as for [`Launch::start`], which must fail.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn fail(&self, toml: &str) -> Ended {
+        self.begin(toml).ended()
+    }
+
+    fn begin(&self, toml: &str) -> Lockgate {
+        let folder = tempfile::tempdir().expect("a directory can be made");
+        let path = folder.path().join("lockgate.toml");
+        std::fs::write(&path, self.amend(toml)).expect("the disk has room");
+        let mut gate = self.command(&["run", "-c", &path.display().to_string()]);
+        gate._folder = Some(folder);
+        gate
+    }
+
+    fn amend(&self, toml: &str) -> String {
+        let mut amended = String::new();
+        for (key, value) in [
+            ("workers", self.workers.to_string()),
+            ("log", r#"{ format = "json" }"#.to_owned()),
+            ("metrics", r#""127.0.0.1:0""#.to_owned()),
+        ] {
+            let written = toml.lines().any(|line| line.starts_with(&format!("{key} =")));
+            if !written {
+                amended.push_str(&format!("{key} = {value}\n"));
+            }
+        }
+        amended + toml
+    }
+
+    /// Starts the program with these arguments; waits for nothing.
+    ///
+    /// # Panics
+    /// When there is no such program.
+    pub fn command(&self, arguments: &[&str]) -> Lockgate {
+        let mut words = self.wrapper.iter().chain([&self.program]);
+        let first = words.next().expect("there is a program at least");
+        let mut child = Command::new(first)
+            .args(words)
+            .args(arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program is there");
+        let stdout = Lines::of(child.stdout.take().expect("it is piped"));
+        let stderr = Lines::of(child.stderr.take().expect("it is piped"));
+        Lockgate {
+            child,
+            stdout,
+            stderr,
+            listeners: HashMap::new(),
+            first: None,
+            metrics: None,
+            next: 0,
+            _folder: None,
+        }
+    }
+
+    /// Runs the program with these arguments to its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.command(arguments).ended()
+    }
+}
+
+impl Lockgate {
+    fn wait_until_ready(&mut self) {
+        let is = |value: &Value, message: &str| value["message"] == message;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        self.stderr.find_json("ready", |line| is(line, "ready"));
+        for line in self.stderr.json() {
+            if is(&line, "listening") {
+                let name = text(&line["listener"]);
+                self.first.get_or_insert_with(|| name.clone());
+                self.listeners.insert(name, text(&line["address"]));
+            } else if is(&line, "metrics") {
+                self.metrics = text(&line["address"]).parse().ok();
+            }
+        }
+    }
+
+    /// Where the first listener of the configuration listens.
+    ///
+    /// # Panics
+    /// When it is a Unix socket.
+    pub fn address(&self) -> SocketAddr {
+        self.at(self.first.as_deref().expect("there is a listener"))
+    }
+
+    /// Where the listener with this name in the configuration listens. With port 0 everywhere, listeners differ by
+    /// their addresses: `127.0.0.1:0`, `127.0.0.2:0`.
+    ///
+    /// # Panics
+    /// When there is none, or it is a Unix socket.
+    pub fn at(&self, listener: &str) -> SocketAddr {
+        let address = self.listeners.get(listener).expect("a listener of the configuration");
+        match address.strip_prefix(':') {
+            Some(port) => format!("127.0.0.1:{port}").parse().expect("a port"),
+            None => address.parse().expect("an address"),
+        }
+    }
+
+    /// The metrics address.
+    ///
+    /// # Panics
+    /// When it is no TCP address.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics.expect("a metrics address")
+    }
+
+    /// The status and the body that the metrics address answers for `path`.
+    ///
+    /// # Panics
+    /// When it does not answer.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let mut wire = Wire::connect(self.metrics_address());
+        write!(wire, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").expect("it takes a request");
+        let mut answer = String::new();
+        wire.read_to_string(&mut answer).expect("it answers");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        (status.expect("a head has a status"), body.to_owned())
+    }
+
+    /// The Prometheus text.
+    ///
+    /// # Panics
+    /// When the metrics address does not answer.
+    pub fn metrics(&self) -> String {
+        self.get("/metrics").1
+    }
+
+    /// The sum of the samples of metric `name` whose labels contain all of `labels`, each as `key="value"`.
+    ///
+    /// # Panics
+    /// When the metrics address does not answer.
+    pub fn sample(&self, name: &str, labels: &[&str]) -> f64 {
+        let text = self.metrics();
+        let samples = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let (series, value) = line.rsplit_once(' ')?;
+            let (found, set) = series.split_once('{').unwrap_or((series, ""));
+            let is_it = found == name && labels.iter().all(|label| set.contains(label));
+            is_it.then(|| value.parse::<f64>().ok()).flatten()
+        });
+        samples.sum()
+    }
+
+    /// Waits until [`Lockgate::sample`] is `value`.
+    ///
+    /// # Panics
+    /// When it does not become so.
+    pub fn wait_for_sample(&self, name: &str, labels: &[&str], value: f64) {
+        let mut last = f64::NAN;
+        eventually(&format!("{name} {labels:?} = {value}"), || {
+            last = self.sample(name, labels);
+            ((last - value).abs() < 0.5).then_some(())
+        });
+    }
+
+    /// The traffic of clients.
+    ///
+    /// # Panics
+    /// When the metrics address does not answer in JSON.
+    pub fn top(&self) -> Value {
+        serde_json::from_str(&self.get("/top").1).expect("JSON")
+    }
+
+    /// The next line of the access log, which must go to standard output.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn next_line(&mut self) -> Value {
+        let mut left = self.next;
+        self.next += 1;
+        self.stdout.find_json("a line of the access log", |_| {
+            let found = left == 0;
+            left = left.saturating_sub(1);
+            found
+        })
+    }
+
+    /// A line of the access log, past or to come.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn line(&self, what: &str, is_it: impl FnMut(&Value) -> bool) -> Value {
+        self.stdout.find_json(what, is_it)
+    }
+
+    /// All lines of the access log so far.
+    pub fn lines(&self) -> Vec<Value> {
+        self.stdout.json()
+    }
+
+    /// A line of the operator log with this message, past or to come.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn says(&self, message: &str) -> Value {
+        self.stderr.find_json(message, |line| line["message"].as_str().is_some_and(|said| said.contains(message)))
+    }
+
+    /// What it writes to standard error: the operator log, and reports of configurations.
+    pub fn stderr(&self) -> &Lines {
+        &self.stderr
+    }
+
+    /// What it writes to standard output.
+    pub fn stdout(&self) -> &Lines {
+        &self.stdout
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A file of its directory in /proc.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn proc(&self, file: &str) -> String {
+        let path: PathBuf = ["/proc", &self.pid().to_string(), file].iter().collect();
+        std::fs::read_to_string(path).expect("the process is there")
+    }
+
+    /// Memory that it has resident, in bytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn resident(&self) -> usize {
+        let status = self.proc("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says so");
+        let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kilobytes * 1024
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, signal).expect("the process is there");
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn ended(mut self) -> Ended {
+        // Its outputs close with it; nobody else has them.
+        let ended = self.stdout.ended() && self.stderr.ended();
+        assert!(ended, "the program does not end; it said\n{}", self.stderr.text());
+        let status = self.child.wait().expect("it is our child");
+        Ended { code: status.code(), stdout: self.stdout.text(), stderr: self.stderr.text() }
+    }
+
+    /// Tells it to stop (TERM) and waits for its end.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn stop(self) -> Ended {
+        self.signal(Signal::TERM);
+        self.ended()
+    }
+}
+
+impl Drop for Lockgate {
+    fn drop(&mut self) {
+        // Where it has ended already there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("what the program said:\n{}\n{}", self.stderr.text(), self.stdout.text());
+        }
+    }
+}

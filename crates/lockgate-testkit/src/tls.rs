@@ -1,0 +1,334 @@
+//! One TLS connection of a scripted peer, from either end, by rustls.
+//!
+//! Says what is expected of it by panicking, except for handshakes, whose failures tests look at.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::{ClientSessionMemoryCache, Resumption};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, CommonState, Connection, RootCertStore, ServerConfig,
+    ServerConnection, SupportedProtocolVersion,
+};
+
+use crate::authority::{Authority, Issued};
+use crate::wire::{Wire, shown};
+
+/// How a client speaks TLS; sessions are kept for resumption by whoever keeps the [`ClientConfig`].
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    roots: Vec<CertificateDer<'static>>,
+    /// TLS versions that it offers.
+    pub versions: Vec<&'static SupportedProtocolVersion>,
+    /// Protocols that it offers by ALPN.
+    pub alpn: Vec<&'static str>,
+    /// Key exchange groups that it offers; empty means those of rustls.
+    pub groups: Vec<&'static dyn SupportedKxGroup>,
+    /// Whether it names the server (SNI).
+    pub names_server: bool,
+    /// The longest record that it sends, header included.
+    pub longest_record: Option<usize>,
+    identity: Option<(Vec<CertificateDer<'static>>, Vec<u8>)>,
+}
+
+impl ClientSettings {
+    /// A client that trusts this authority.
+    pub fn trusting(authority: &Authority) -> Self {
+        Self {
+            roots: vec![authority.der()],
+            versions: rustls::ALL_VERSIONS.to_vec(),
+            alpn: Vec::new(),
+            groups: Vec::new(),
+            names_server: true,
+            longest_record: None,
+            identity: None,
+        }
+    }
+
+    /// Offers only this version.
+    pub fn version(mut self, version: &'static SupportedProtocolVersion) -> Self {
+        self.versions = vec![version];
+        self
+    }
+
+    /// Offers these protocols by ALPN.
+    pub fn alpn(mut self, alpn: &[&'static str]) -> Self {
+        self.alpn = alpn.to_vec();
+        self
+    }
+
+    /// Shows this certificate when it is asked for one.
+    pub fn identity(mut self, issued: &Issued) -> Self {
+        self.identity = Some((vec![issued.der()], issued.key.serialize_der()));
+        self
+    }
+
+    /// Makes the configuration; keep it where sessions are to be resumed.
+    ///
+    /// # Panics
+    /// When the settings contradict each other.
+    pub fn build(&self) -> Arc<ClientConfig> {
+        let mut provider: CryptoProvider = aws_lc_rs::default_provider();
+        if !self.groups.is_empty() {
+            provider.kx_groups.clone_from(&self.groups);
+        }
+        let mut roots = RootCertStore::empty();
+        for root in &self.roots {
+            roots.add(root.clone()).expect("an authority");
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&self.versions)
+            .expect("versions that the provider has suites for")
+            .with_root_certificates(roots);
+        let mut config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => {
+                let key = rustls::pki_types::PrivatePkcs8KeyDer::from(key.clone()).into();
+                builder.with_client_auth_cert(chain.clone(), key).expect("a key of that certificate")
+            }
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config.enable_sni = self.names_server;
+        config.max_fragment_size = self.longest_record;
+        config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(32)));
+        Arc::new(config)
+    }
+
+    /// Connects and shakes hands with `name` at `to`, without any session to resume.
+    ///
+    /// # Errors
+    /// What the handshake fails with; see [`Tls::alert`].
+    pub fn connect(&self, to: SocketAddr, name: &str) -> io::Result<Tls> {
+        Tls::connect(&self.build(), Wire::connect(to), name)
+    }
+}
+
+/// What an origin needs to speak TLS as `issued`; with `clients` it requires a certificate of that authority.
+///
+/// # Panics
+/// When the certificate is none.
+pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<ServerConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has all versions");
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(authority) => {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.der()).expect("an authority");
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.expect("an authority is there"))
+        }
+    };
+    Arc::new(builder.with_single_cert(vec![issued.der()], issued.key_der()).expect("a key of that certificate"))
+}
+
+/// The ClientHello of such a client, as it goes over the wire.
+///
+/// # Panics
+/// When `name` is no host name.
+pub fn client_hello(config: &Arc<ClientConfig>, name: &str) -> Vec<u8> {
+    let name = ServerName::try_from(name.to_owned()).expect("a host name");
+    let mut connection = ClientConnection::new(Arc::clone(config), name).expect("a whole configuration");
+    let mut hello = Vec::new();
+    connection.write_tls(&mut hello).expect("memory is left");
+    hello
+}
+
+/// A TLS connection.
+#[derive(Debug)]
+pub struct Tls {
+    /// The state of TLS.
+    pub session: Connection,
+    /// What it goes over; bytes sent here go past TLS.
+    pub wire: Wire,
+}
+
+impl Tls {
+    /// Shakes hands as a client over `wire`.
+    ///
+    /// # Errors
+    /// What the handshake fails with; see [`Tls::alert`].
+    ///
+    /// # Panics
+    /// When `name` is no host name.
+    pub fn connect(config: &Arc<ClientConfig>, wire: Wire, name: &str) -> io::Result<Self> {
+        let name = ServerName::try_from(name.to_owned()).expect("a host name");
+        let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+        Self::shake(session.into(), wire)
+    }
+
+    /// Shakes hands as a server over `wire`.
+    ///
+    /// # Errors
+    /// What the handshake fails with.
+    pub fn accept(config: &Arc<ServerConfig>, wire: Wire) -> io::Result<Self> {
+        let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+        Self::shake(session.into(), wire)
+    }
+
+    fn shake(mut session: Connection, mut wire: Wire) -> io::Result<Self> {
+        while session.is_handshaking() || session.wants_write() {
+            session.complete_io(&mut wire)?;
+        }
+        Ok(Self { session, wire })
+    }
+
+    /// The alert by which the peer ended a handshake or a connection.
+    pub fn alert(error: &io::Error) -> Option<AlertDescription> {
+        match error.get_ref()?.downcast_ref()? {
+            rustls::Error::AlertReceived(alert) => Some(*alert),
+            _ => None,
+        }
+    }
+
+    /// What was agreed on.
+    pub fn agreed(&self) -> &CommonState {
+        &self.session
+    }
+
+    /// Sends everything.
+    ///
+    /// # Panics
+    /// When the peer does not take it.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        for part in bytes.as_ref().chunks(16 * 1024) {
+            self.session.writer().write_all(part).expect("rustls' buffer is empty");
+            self.flush();
+        }
+    }
+
+    /// Sends what TLS has to send.
+    ///
+    /// # Panics
+    /// When the peer does not take it.
+    pub fn flush(&mut self) {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.wire).expect("the peer takes what is sent");
+        }
+    }
+
+    /// Reads as much as `bytes` has, and checks that it is the same.
+    ///
+    /// # Panics
+    /// When it is not.
+    pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        let read = self.take(bytes.len());
+        assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
+    }
+
+    /// Reads exactly `len` bytes.
+    ///
+    /// # Panics
+    /// When they do not come.
+    pub fn take(&mut self, len: usize) -> Vec<u8> {
+        let mut read = vec![0; len];
+        self.read_exact(&mut read).expect("the peer sends enough");
+        read
+    }
+
+    /// Reads until the peer ends by a close_notify.
+    ///
+    /// # Panics
+    /// When it ends otherwise.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let (read, end) = self.end();
+        end.expect("the peer ends by close_notify");
+        read
+    }
+
+    /// Reads until the peer ends, and says how: `Ok` is a close_notify.
+    pub fn end(&mut self) -> (Vec<u8>, io::Result<()>) {
+        let mut read = Vec::new();
+        let end = self.read_to_end(&mut read).map(drop);
+        (read, end)
+    }
+
+    /// Sends a close_notify and closes the sending half of the connection; reading goes on.
+    ///
+    /// # Panics
+    /// When the peer does not take it.
+    pub fn finish(&mut self) {
+        self.session.send_close_notify();
+        self.flush();
+        self.wire.finish();
+    }
+
+    /// Sends everything and finishes, while it reads until the peer ends; what it read.
+    ///
+    /// # Panics
+    /// When either fails.
+    pub fn exchange(self, out: impl AsRef<[u8]> + Send) -> Vec<u8> {
+        let Self { session, mut wire } = self;
+        let mut writer = wire.another();
+        let session = Mutex::new(session);
+        let lock = || session.lock().unwrap_or_else(PoisonError::into_inner);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let out = out;
+                // Sealed under the lock, sent without it: the reader must not wait for a full socket.
+                let mut sealed = Vec::new();
+                for part in out.as_ref().chunks(16 * 1024) {
+                    let mut session = lock();
+                    session.writer().write_all(part).expect("rustls' buffer is empty");
+                    while session.wants_write() {
+                        session.write_tls(&mut sealed).expect("memory is left");
+                    }
+                    drop(session);
+                    writer.send(&sealed);
+                    sealed.clear();
+                }
+                let mut session = lock();
+                session.send_close_notify();
+                while session.wants_write() {
+                    session.write_tls(&mut sealed).expect("memory is left");
+                }
+                drop(session);
+                writer.send(&sealed);
+                writer.finish();
+            });
+            let mut read = Vec::new();
+            let mut received = vec![0; 64 * 1024];
+            loop {
+                let len = wire.read(&mut received).expect("the peer ends in an orderly way");
+                let mut left = &received[..len];
+                let mut session = lock();
+                loop {
+                    session.read_tls(&mut left).expect("rustls' buffer is empty");
+                    let state = session.process_new_packets().expect("the peer speaks TLS");
+                    let start = read.len();
+                    read.resize(start + state.plaintext_bytes_to_read(), 0);
+                    session.reader().read_exact(&mut read[start..]).expect("it is there");
+                    if state.peer_has_closed() {
+                        return read;
+                    }
+                    if left.is_empty() {
+                        break;
+                    }
+                }
+                assert!(len > 0, "the peer ends without close_notify");
+            }
+        })
+    }
+}
+
+impl Read for Tls {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.session.reader().read(buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+            let received = self.session.read_tls(&mut self.wire);
+            self.session.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            received?;
+            self.flush();
+        }
+    }
+}
