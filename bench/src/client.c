@@ -16,7 +16,8 @@
 //   --until-refused          a refused connection ends its slot: the server has gone, which is not a failure
 //   --discard                the body is thrown away by the kernel (plain TCP only)
 //
-// Prints one JSON object. Latencies are in milliseconds, from the connect for a connection's first request.
+// Prints one JSON object. Latencies are in milliseconds, from the connect for a connection's first request; "stalled"
+// counts those of 35 ms and more.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -39,6 +40,7 @@
 #include "pattern.h"
 
 enum { HEAD = 4096, READ = 256 << 10, CERTIFICATES = 8 };
+static const float STALL = 35; // milliseconds: the shortest delayed ACK is 40
 
 enum step { CLOSED, CONNECTING, HANDSHAKING, READY, SENDING, RECEIVING, HOLDING, FINISHED };
 enum failure { REFUSED, NO_PORT, CONNECT, HANDSHAKE, RESET, CUT, STATUS, LENGTH, CONTENT, TIMEOUT, FAILURES };
@@ -76,7 +78,7 @@ static struct {
 } seen;
 
 static struct slot *slots;
-static int *idle, idle_count, poller, slot_index, cursor;
+static int *idle, idle_count, poller, cursor;
 static SSL_CTX *tls;
 static struct sockaddr_storage address;
 static socklen_t address_len;
@@ -102,11 +104,16 @@ static void note_latency(double ms) {
     latencies[latency_count++] = (float)ms;
 }
 
-static int note_session(SSL *ssl, SSL_SESSION *session) {
-    struct slot *s = SSL_get_ex_data(ssl, slot_index);
+// Keeps what the next connection of this slot may resume. Asked for at the end and not by OpenSSL's callback, which is
+// silent about a TLS 1.2 ticket that was renewed while resuming, and the old one is dead then.
+static void keep_session(struct slot *s) {
+    SSL_SESSION *session = SSL_get1_session(s->ssl);
+    if (session && !SSL_SESSION_is_resumable(session)) {
+        SSL_SESSION_free(session);
+        session = NULL;
+    }
     if (s->session) SSL_SESSION_free(s->session);
     s->session = session;
-    return 1;
 }
 
 static void note_handshake(struct slot *s) {
@@ -139,6 +146,7 @@ static void hang_up(struct slot *s, enum step next) {
     if (s->step == CONNECTING || s->step == HANDSHAKING) seen.opening--;
     else if (s->step != CLOSED && s->step != FINISHED) seen.open--;
     if (s->ssl) {
+        if (want.resume && s->step > HANDSHAKING) keep_session(s);
         if (s->step > HANDSHAKING) SSL_shutdown(s->ssl);
         SSL_free(s->ssl);
         s->ssl = NULL;
@@ -336,7 +344,6 @@ static void connected(struct slot *s) {
     if (error) { fail(s, error == ECONNREFUSED ? REFUSED : CONNECT); return; }
     if (!tls) { established(s); return; }
     s->ssl = SSL_new(tls);
-    SSL_set_ex_data(s->ssl, slot_index, s);
     SSL_set_fd(s->ssl, s->fd);
     SSL_set_tlsext_host_name(s->ssl, "localhost");
     if (want.resume && s->session) SSL_set_session(s->ssl, s->session);
@@ -417,11 +424,18 @@ static double percentile(double p) {
     return latency_count ? (double)latencies[(size_t)((double)(latency_count - 1) * p)] : 0;
 }
 
+static size_t slower_than(float ms) { // in what is sorted
+    size_t n = latency_count;
+    while (n && latencies[n - 1] >= ms) n--;
+    return latency_count - n;
+}
+
 static void report(double seconds) {
     if (latency_count) qsort(latencies, latency_count, sizeof *latencies, compare);
     printf("{\"requests\":%ld,\"connections\":%ld,\"resumed\":%ld,\"seconds\":%.6f,\"bytes_in\":%llu,\"bytes_out\":%llu,\"peak\":%d,\"waiting\":%d,\"lost\":%ld,\"tls\":\"%s\",",
            seen.requests, seen.connections, seen.resumed, seconds, seen.bytes_in, seen.bytes_out, seen.peak, seen.opening, seen.lost, seen.tls);
-    printf("\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"failed\":{", percentile(.5), percentile(.9), percentile(.99), percentile(.999), percentile(1));
+    printf("\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"p999\":%.3f,\"max\":%.3f,\"stalled\":%zu,\"failed\":{",
+           percentile(.5), percentile(.9), percentile(.99), percentile(.999), percentile(1), slower_than(STALL));
     for (int n = 0; n < FAILURES; n++) printf("%s\"%s\":%ld", n ? "," : "", failure_names[n], seen.failed[n]);
     printf("},\"certificates\":{");
     for (int n = 0; n < CERTIFICATES && seen.certificates[n].seen; n++) printf("%s\"%s\":%ld", n ? "," : "", seen.certificates[n].serial, seen.certificates[n].seen);
@@ -487,8 +501,6 @@ static void prepare(void) {
     SSL_CTX_set_verify(tls, SSL_VERIFY_NONE, NULL);
     SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_session_cache_mode(tls, want.resume ? SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL : SSL_SESS_CACHE_OFF);
-    if (want.resume) SSL_CTX_sess_set_new_cb(tls, note_session);
-    slot_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
     int version = !strcmp(want.tls, "1.2") ? TLS1_2_VERSION : !strcmp(want.tls, "1.3") ? TLS1_3_VERSION : 0;
     SSL_CTX_set_min_proto_version(tls, version);
     SSL_CTX_set_max_proto_version(tls, version);

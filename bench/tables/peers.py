@@ -4,6 +4,7 @@ A `Front` says what is wanted; one function per program writes it in that progra
 """
 import os
 import shutil
+import subprocess
 from dataclasses import dataclass, replace
 
 from . import processes
@@ -132,7 +133,6 @@ def start(name, front, cores=processes.TESTED):
 
 def versions():
     """What each program says of itself, for the head of a report."""
-    import subprocess
     ask = {"lockgate": [LOCKGATE, "version"], "nginx": ["nginx", "-v"], "haproxy": ["haproxy", "-v"], "hitch": ["hitch", "--version"],
            "wrk": ["wrk", "-v"], "node": ["node", "--version"], "openssl": ["openssl", "version"]}
     said = {}

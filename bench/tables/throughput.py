@@ -4,7 +4,7 @@ import re
 from . import load, peers, processes
 from .load import Wrk
 from .processes import BOTH
-from .report import interleaved, same_work
+from .report import interleaved, same_work, summary
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
         ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
@@ -156,7 +156,6 @@ def two_workers(report, a):
         if isinstance(one, str) or isinstance(two, str) or not (one and two):
             lines.append([name, "did not start", "", ""])
             continue
-        from .report import summary
         ratio = summary(two)["median"].get("cpu_us", 0) / max(1e-9, summary(one)["median"].get("cpu_us", 0))
         shares = [s for s, _ in accepted[f"{name} ×2"]]
         worst = max((max(s) - min(s)) / max(s) for s in shares)

@@ -90,7 +90,7 @@ def drain(name, program):
 
 def testssl(report, a):
     """testssl.sh: protocols, ciphers and vulnerabilities; nothing above LOW."""
-    report.head("testssl.sh", len(a.peers) * len(a.keys) * 120)
+    report.head("testssl.sh", len(a.peers) * len(a.keys) * 40)
     lines = []
     for name in a.peers:
         for key in a.keys:

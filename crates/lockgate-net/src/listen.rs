@@ -1,7 +1,7 @@
 //! Sockets that accept. One address gives every worker a socket of its own (SO_REUSEPORT), so that the kernel
 //! spreads connections; a Unix socket is shared.
 //!
-//! Options are set on the listening socket: Linux hands TCP_NODELAY and keep-alive on to what it accepts.
+//! TCP_NODELAY is set on the listening socket: Linux hands it on to what it accepts.
 
 use std::fmt;
 use std::io;
@@ -16,7 +16,6 @@ use socket2::{Domain, SockAddr, Type};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use crate::dial::set_keepalive;
 use crate::socket::Family;
 use crate::syscall::{self, set_defer_accept, set_fast_open};
 
@@ -48,8 +47,6 @@ pub struct Options {
     pub backlog: u32,
     /// Whether data may come in the first packet (RFC 7413).
     pub fast_open: bool,
-    /// When to probe a silent client.
-    pub keepalive: Option<Duration>,
     /// Whether to be woken by the first data rather than by the connection. Only where the client speaks first:
     /// a client that waits for a server's greeting would wait for this long.
     pub defer_accept: Option<Duration>,
@@ -116,9 +113,6 @@ fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Resul
         socket.set_only_v6(!matches!(address, Address::All(_)))?;
     }
     socket.set_tcp_nodelay(true)?;
-    if let Some(idle) = options.keepalive {
-        set_keepalive(&socket, idle)?;
-    }
     if options.fast_open {
         set_fast_open(&socket, backlog(options))?;
     }

@@ -29,10 +29,10 @@ const FULL_READS: u8 = 3;
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
 const SMALL_SPLICES: u8 = 4;
-/// A pause inside an answer as long as a delayed acknowledgement (Linux: 40 ms to 200 ms) is probably one.
-const STALL: std::ops::Range<Duration> = Duration::from_millis(30)..Duration::from_millis(250);
+/// A pause inside an answer as long as Linux delays an acknowledgement, 40 ms, is probably that.
+const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
 /// Stalls of an endpoint after which its data is acknowledged at once.
-const STALLS: u8 = 3;
+const STALLS: u8 = 8;
 
 /// The buffers that all relays of one worker share: nothing stays in them between two polls.
 #[derive(Debug)]
@@ -199,15 +199,18 @@ impl Relay {
         poll_fn(|cx| self.poll(cx, scratch, meter, habits)).await
     }
 
-    /// Has the kernel probe a silent endpoint from now on: not at once, since most connections do not live to need it.
+    /// Has the kernel probe silent peers from now on: not at once, since most connections do not live to need it,
+    /// and the options cost calls and timers.
     ///
     /// # Errors
-    /// When the option cannot be set.
-    pub fn probe_upstream(&self, idle: Duration) -> io::Result<()> {
-        match self.up.socket.family() {
-            Family::Tcp => set_keepalive(&self.up.socket, idle),
-            Family::Unix => Ok(()),
+    /// When an option cannot be set.
+    pub fn probe(&self, idle: Duration) -> io::Result<()> {
+        for side in [&self.down, &self.up] {
+            if side.socket.family() == Family::Tcp {
+                set_keepalive(&side.socket, idle)?;
+            }
         }
+        Ok(())
     }
 
     /// Tells a TLS client that we end; for a cut by a limit or a drain. What is unsent is lost.
@@ -241,7 +244,7 @@ impl Relay {
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
                 moved: &meter.sent,
-                habits: Some(habits),
+                habits: Some((habits, meter.received.get())),
                 last: self.upward.stage == Stage::Ended,
             };
             let downward = self.downward.poll(cx, &mut lane);
@@ -319,8 +322,8 @@ struct Lane<'a> {
     buffers: &'a mut Buffers,
     pipes: &'a Rc<Pipes>,
     moved: &'a Cell<u64>,
-    /// Those of the endpoint, when it is the source.
-    habits: Option<&'a Habits>,
+    /// Those of the endpoint, when it is the source, and what it was sent so far.
+    habits: Option<(&'a Habits, u64)>,
     /// Whether the other direction has ended.
     last: bool,
 }
@@ -356,7 +359,8 @@ struct Flow {
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
-    last_read: Option<Instant>,
+    /// When the last read was, and what the endpoint had been sent by then.
+    last_read: Option<(Instant, u64)>,
 }
 
 impl Flow {
@@ -503,13 +507,15 @@ impl Flow {
             return;
         }
         self.full_reads = 0;
-        let Some(habits) = lane.habits.filter(|_| lane.from.socket.family() == Family::Tcp) else { return };
+        let Some((habits, asked)) = lane.habits.filter(|_| lane.from.socket.family() == Family::Tcp) else { return };
         if habits.stalls() {
             lane.from.socket.acknowledge_now();
             return;
         }
         let now = Instant::now();
-        if let Some(last) = self.last_read.replace(now)
+        // A pause after which the endpoint had been sent something new is its own, not that of an acknowledgement.
+        if let Some((last, asked_then)) = self.last_read.replace((now, asked))
+            && asked_then == asked
             && STALL.contains(&now.duration_since(last))
         {
             habits.stalled();

@@ -91,13 +91,6 @@ impl Origin {
         }
     }
 
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.0 {
-            Kind::Tcp(listener, _) => listener.as_fd(),
-            Kind::Unix(listener, _) => listener.as_fd(),
-        }
-    }
-
     /// Hands every connection to `serve`, each in a thread of its own.
     pub fn serve(self, serve: impl Fn(Wire) + Send + Sync + 'static) -> Serving {
         let counts = Arc::new(Counts::default());
@@ -130,6 +123,15 @@ impl Origin {
             let _ = std::io::copy(&mut wire, &mut writer);
             let _ = rustix::net::shutdown(&wire, rustix::net::Shutdown::Write);
         })
+    }
+}
+
+impl AsFd for Origin {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Kind::Tcp(listener, _) => listener.as_fd(),
+            Kind::Unix(listener, _) => listener.as_fd(),
+        }
     }
 }
 

@@ -174,7 +174,11 @@ impl Tls {
 
     fn shake(mut session: Connection, mut wire: Wire) -> io::Result<Self> {
         while session.is_handshaking() || session.wants_write() {
-            session.complete_io(&mut wire)?;
+            if let Err(error) = session.complete_io(&mut wire) {
+                // The peer is told why, if it is still there.
+                while session.wants_write() && session.write_tls(&mut wire).is_ok() {}
+                return Err(error);
+            }
         }
         Ok(Self { session, wire })
     }
@@ -219,7 +223,7 @@ impl Tls {
     /// When it is not.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        let read = self.take(bytes.len());
+        let read = self.exactly(bytes.len());
         assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
     }
 
@@ -227,7 +231,7 @@ impl Tls {
     ///
     /// # Panics
     /// When they do not come.
-    pub fn take(&mut self, len: usize) -> Vec<u8> {
+    pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         let mut read = vec![0; len];
         self.read_exact(&mut read).expect("the peer sends enough");
         read

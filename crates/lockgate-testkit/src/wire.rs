@@ -2,7 +2,7 @@
 //!
 //! Says what is expected of it by panicking, as everything in tests does. Knows no protocol.
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -67,7 +67,7 @@ impl Wire {
     /// When it is not.
     pub fn expect(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
-        let read = self.take(bytes.len());
+        let read = self.exactly(bytes.len());
         assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
     }
 
@@ -75,7 +75,7 @@ impl Wire {
     ///
     /// # Panics
     /// When they do not come.
-    pub fn take(&mut self, len: usize) -> Vec<u8> {
+    pub fn exactly(&mut self, len: usize) -> Vec<u8> {
         let mut read = vec![0; len];
         self.read_exact(&mut read).expect("the peer sends enough");
         read
@@ -226,6 +226,14 @@ impl Write for Wire {
         match &mut self.0 {
             Kind::Tcp(stream) => stream.write(buf),
             Kind::Unix(stream) => stream.write(buf),
+        }
+    }
+
+    /// In one call: a flight of TLS leaves whole, as that of every client does.
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        match &mut self.0 {
+            Kind::Tcp(stream) => stream.write_vectored(bufs),
+            Kind::Unix(stream) => stream.write_vectored(bufs),
         }
     }
 

@@ -76,7 +76,6 @@ impl Assembler<'_> {
         let options = listen::Options {
             backlog: config.socket.backlog,
             fast_open: config.socket.fast_open,
-            keepalive: config.socket.keepalive,
             defer_accept: client_first.then_some(tcp.timeouts.handshake),
         };
         let listener = Listener {

@@ -119,7 +119,7 @@ fn binding_failed(error: &io::Error) -> (Code, &'static str) {
 }
 
 fn bind_metrics(address: &Address, report: &mut Report) -> Option<metrics_server::Listener> {
-    let options = listen::Options { backlog: 128, fast_open: false, keepalive: None, defer_accept: None };
+    let options = listen::Options { backlog: 128, fast_open: false, defer_accept: None };
     let bound = listen::bind(address, &options, 1);
     let made = bound.map(|bound| (bound.address, bound.sockets.into_iter().next()));
     match made {

@@ -290,8 +290,8 @@ impl Connection {
         if outcome.as_ref().is_err_and(|&cut| cut == Cut::Deadline) {
             self.guard.settle();
             if let Some(idle) = self.listener.keepalive {
-                // Without probes a dead endpoint is found by the idle limit.
-                let _ = relay.probe_upstream(idle);
+                // Without probes a dead peer is found by the idle limit.
+                let _ = relay.probe(idle);
             }
             outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
         }

@@ -34,7 +34,7 @@ pub struct Listener {
     pub connect: Duration,
     /// For a relay on which nothing moves.
     pub idle: Duration,
-    /// When to probe a silent endpoint, if at all.
+    /// When to probe a silent peer, if at all.
     pub keepalive: Option<Duration>,
     /// For a connection in all, if that is limited.
     pub max_lifetime: Option<Duration>,

@@ -1,0 +1,216 @@
+//! What is promised for the process: with two workers each of these limits still holds once, not twice.
+
+use std::net::IpAddr;
+use std::os::unix::net::UnixListener;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use lockgate_testkit::{Lockgate, Origin, Serving, Wire, client_hello};
+
+use crate::scene::{NAME, Site, echoes, lockgate, plain};
+
+/// An origin that answers one question a connection and then lets the client close.
+fn answering() -> Serving {
+    Origin::tcp().serve(|mut wire| {
+        wire.expect("ping");
+        wire.send("pong");
+        wire.rest();
+    })
+}
+
+/// Connects `count` clients at once; each asks, reads its answer and leaves. All must be served.
+fn crowd(gate: &Lockgate, count: usize) {
+    let together = Barrier::new(count);
+    std::thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                let mut client = Wire::connect(gate.address());
+                together.wait();
+                client.send("ping");
+                client.expect("pong");
+            });
+        }
+    });
+}
+
+#[test]
+fn past_the_limit_of_connections_clients_wait_and_none_is_refused() {
+    let origin = answering();
+    let toml = "limits = { connections = 4 }\n".to_owned() + &plain(origin.address());
+    let gate = lockgate().workers(2).start(&toml);
+    crowd(&gate, 20);
+    assert_eq!(origin.accepted(), 20);
+    assert!(origin.most_at_once() <= 4, "{} at once", origin.most_at_once());
+}
+
+#[test]
+fn a_place_that_is_given_back_goes_to_whoever_waits_on_whichever_worker() {
+    let origin = Origin::tcp();
+    let toml = "limits = { connections = 1 }\n".to_owned() + &plain(&origin.address());
+    let gate = lockgate().workers(2).start(&toml);
+    let mut clients: Vec<Wire> = (0..8).map(|_| Wire::connect(gate.address())).collect();
+    for client in &mut clients {
+        client.send("ping");
+        client.finish();
+    }
+    for _ in 0..8 {
+        let mut upstream = origin.accept();
+        assert_eq!(upstream.rest(), b"ping");
+        assert!(!origin.has_one(Duration::from_millis(20)), "one at a time");
+        upstream.send("pong");
+    }
+    for client in &mut clients {
+        assert_eq!(client.rest(), b"pong");
+    }
+}
+
+#[test]
+fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
+    let origin = Origin::tcp().echo();
+    let toml = "limits = { per_client = 2 }\n".to_owned() + &plain(origin.address());
+    let gate = lockgate().workers(2).start(&toml);
+    let mut served: Vec<Wire> = (0..2).map(|_| Wire::connect(gate.address())).collect();
+    for client in &mut served {
+        echoes(client, "one of two");
+    }
+    // Two may wait: they are not answered, and not closed either. How many have come is counted when they are.
+    let mut waiting: Vec<Wire> = (0..2).map(|_| Wire::connect(gate.address())).collect();
+    for client in &mut waiting {
+        client.send("patience");
+    }
+    gate.wait_for_sample("lockgate_connections", &["listener="], 4.0);
+    let mut fifth = Wire::connect(gate.address());
+    fifth.end().1.ok();
+    let line = gate.line("the fifth", |line| line["cause"] == "limit");
+    assert_eq!(line["side"], "lockgate");
+    assert_eq!(line["client_port"], fifth.local_address().port());
+    // Another client is not concerned.
+    let other: IpAddr = [127, 0, 0, 77].into();
+    echoes(&mut Wire::connect_from(other, gate.address()), "somebody else");
+    assert_eq!(origin.accepted(), 3);
+    drop(served);
+    for client in &mut waiting {
+        client.expect("patience");
+    }
+    assert_eq!(origin.accepted(), 5);
+}
+
+#[test]
+fn who_waits_for_its_place_too_long_ends_by_the_limit() {
+    let origin = Origin::tcp().echo();
+    let toml = "limits = { per_client = 1 }\ntimeouts = { handshake = \"300ms\" }\n".to_owned() + &plain(origin.address());
+    let mut gate = lockgate().start(&toml);
+    let mut first = Wire::connect(gate.address());
+    echoes(&mut first, "here");
+    let mut second = Wire::connect(gate.address());
+    second.end().1.ok();
+    let line = gate.next_line();
+    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()));
+    echoes(&mut first, "still here");
+}
+
+#[test]
+fn a_client_is_who_the_proxy_header_says() {
+    let origin = Origin::tcp().echo();
+    let toml = "limits = { per_client = 1 }\ntrusted = [\"127.0.0.1/32\"]\n".to_owned()
+        + &plain(origin.address())
+        + "accept_proxy = \"require\"\n";
+    let gate = lockgate().workers(2).start(&toml);
+    // All from one balancer, which is nobody's fault.
+    let mut clients: Vec<Wire> = (0..8).map(|_| Wire::connect(gate.address())).collect();
+    for (host, client) in clients.iter_mut().enumerate() {
+        client.send(format!("PROXY TCP4 192.0.2.{host} 192.0.2.99 4711 443\r\n"));
+        echoes(client, "hello");
+    }
+}
+
+#[test]
+fn handshakes_at_once_are_limited_and_all_succeed() {
+    let site = Site::new();
+    let origin = answering();
+    let toml = "limits = { handshakes = 1 }\n".to_owned() + &site.tls(origin.address(), "");
+    let gate = lockgate().workers(2).start(&toml);
+    let config = site.client().build();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let wire = Wire::connect(gate.address());
+                let mut tls = lockgate_testkit::Tls::connect(&config, wire, NAME).unwrap();
+                tls.send("ping");
+                tls.expect("pong");
+            });
+        }
+    });
+    assert_eq!(origin.accepted(), 16);
+}
+
+#[test]
+fn half_a_hello_takes_no_place_among_the_handshakes() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let toml = "limits = { handshakes = 1 }\n".to_owned() + &site.tls(origin.address(), "");
+    let gate = lockgate().workers(2).start(&toml);
+    let hello = client_hello(&site.client().build(), NAME);
+    let slow: Vec<Wire> = (0..8)
+        .map(|_| {
+            let mut client = Wire::connect(gate.address());
+            client.send(&hello[..hello.len() / 2]);
+            client
+        })
+        .collect();
+    let mut client = site.connect(&gate);
+    client.send("ping");
+    client.expect("ping");
+    drop(slow);
+}
+
+#[test]
+fn with_three_hundred_descriptors_four_hundred_clients_are_served_in_turn() {
+    let origin = answering();
+    let gate = lockgate().workers(2).through(&["prlimit", "--nofile=300:300"]).start(&plain(origin.address()));
+    crowd(&gate, 400);
+    assert_eq!(origin.accepted(), 400);
+    let said = gate.stderr().text();
+    assert!(said.lines().count() < 20, "the log stays short: {said}");
+}
+
+#[test]
+fn where_descriptors_do_run_out_accepting_goes_on_as_soon_as_it_can() {
+    let origin = answering();
+    // A limit that promises too much: 60 descriptors are not enough for 1000 connections.
+    let toml = "limits = { connections = 1000 }\n".to_owned() + &plain(origin.address());
+    let gate = lockgate().workers(2).through(&["prlimit", "--nofile=60:60"]).start(&toml);
+    // What finds no descriptor for its endpoint is a failed connect; accepted it may be, forgotten it must not be.
+    let clients: Vec<Wire> = (0..200).map(|_| Wire::connect(gate.address())).collect();
+    drop(clients);
+    let mut last = Wire::connect(gate.address());
+    last.send("ping");
+    last.expect("pong");
+    let said = gate.stderr().text();
+    assert!(said.lines().count() < 30, "the log stays short: {said}");
+}
+
+#[test]
+fn clients_of_a_unix_listener_count_among_the_connections() {
+    let folder = lockgate_testkit::Folder::new();
+    let front = folder.path("front.sock");
+    let app = folder.path("app.sock");
+    let origin = Origin::unix(&app);
+    let toml = format!(
+        "limits = {{ connections = 1 }}\n[tcp.\"unix:{}\"]\nproxy = \"{}\"\n",
+        front.display(),
+        origin.address()
+    );
+    let gate = lockgate().workers(2).start(&toml);
+    let mut first = Wire::connect_unix(&front);
+    first.send("first");
+    let mut upstream = origin.accept();
+    upstream.expect("first");
+    let mut second = Wire::connect_unix(&front);
+    second.send("second");
+    assert!(!origin.has_one(Duration::from_millis(100)), "the second waits");
+    drop((first, upstream));
+    origin.accept().expect("second");
+    drop(gate);
+    assert!(UnixListener::bind(&front).is_err(), "killed, it leaves its file behind");
+}

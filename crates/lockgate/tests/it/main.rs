@@ -1,0 +1,15 @@
+//! Lockgate as its users see it: the real program among scripted peers, one module for each capability.
+//!
+//! `docs` and `tidy` look at the repository instead of the program.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in what its cases share")]
+
+mod docs;
+mod limits;
+mod proxy_protocol;
+mod relay;
+mod run;
+mod scene;
+mod seen;
+mod tidy;
+mod tls;

@@ -1,0 +1,227 @@
+//! How the program starts, stops, and what it says when it cannot do either.
+
+mod commands;
+mod failures;
+
+use std::io::Write;
+
+use lockgate_testkit::{Folder, Lockgate, Origin, Serving, Signal, Tls, Wire};
+
+use crate::scene::{Site, echoes, lockgate, plain, text};
+
+fn started(more: &str) -> (Serving, Lockgate) {
+    let origin = Origin::tcp().echo();
+    let gate = lockgate().workers(2).start(&(more.to_owned() + &plain(origin.address())));
+    (origin, gate)
+}
+
+#[test]
+fn a_signal_to_stop_lets_open_connections_finish() {
+    for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
+        let (_origin, gate) = started("");
+        let mut open = Wire::connect(gate.address());
+        echoes(&mut open, "before");
+        gate.signal(signal);
+        gate.says("draining");
+        echoes(&mut open, "while draining");
+        drop(open);
+        let ended = gate.ended();
+        assert_eq!(ended.code, Some(0), "{signal:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn while_it_delays_ready_says_no_and_new_connections_are_served() {
+    let (_origin, gate) = started("drain = { delay = \"1s\" }\n");
+    assert_eq!(gate.get("/ready"), (200, "ready\n".to_owned()));
+    gate.signal(Signal::TERM);
+    gate.says("draining");
+    assert_eq!(gate.get("/ready").0, 503);
+    assert_eq!(gate.get("/health").0, 200);
+    let mut new = Wire::connect(gate.address());
+    echoes(&mut new, "a late comer");
+    drop(new);
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
+fn what_the_kernel_has_accepted_is_served_before_the_listener_closes() {
+    let (_origin, gate) = started("");
+    let mut clients: Vec<Wire> = (0..50).map(|_| Wire::connect(gate.address())).collect();
+    gate.signal(Signal::TERM);
+    for client in &mut clients {
+        echoes(client, "accepted");
+    }
+    drop(clients);
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
+fn nobody_listens_any_more_once_it_drains() {
+    let (_origin, gate) = started("");
+    let mut open = Wire::connect(gate.address());
+    echoes(&mut open, "before");
+    gate.signal(Signal::TERM);
+    gate.says("draining");
+    let address = gate.address();
+    lockgate_testkit::eventually("the port is closed", || std::net::TcpStream::connect(address).err());
+    echoes(&mut open, "still here");
+    drop(open);
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
+fn past_the_deadline_connections_are_cut_and_the_stop_is_unclean() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let toml = "drain = { deadline = \"300ms\" }\n".to_owned()
+        + &plain(origin.address())
+        + &site.listener("127.0.0.2:0", origin.address(), "");
+    let gate = lockgate().workers(2).start(&toml);
+    let mut open = Wire::connect(gate.address());
+    echoes(&mut open, "before");
+    let mut tls: Tls = site.client().connect(gate.at("127.0.0.2:0"), crate::scene::NAME).unwrap();
+    tls.send("before");
+    tls.expect("before");
+    gate.signal(Signal::TERM);
+    open.end().1.ok();
+    tls.rest();
+    let ended = gate.ended();
+    assert_eq!(ended.code, Some(3), "{}", ended.stderr);
+    let cut = ended.stdout.lines().filter(|line| line.contains("\"cause\":\"drain\"")).count();
+    assert_eq!(cut, 2, "{}", ended.stdout);
+}
+
+#[test]
+fn a_second_signal_cuts_at_once() {
+    for (first, delay) in [(Signal::TERM, "0s"), (Signal::QUIT, "0s"), (Signal::TERM, "5m")] {
+        let (_origin, gate) = started(&format!("drain = {{ delay = \"{delay}\", deadline = \"5m\" }}\n"));
+        let mut open = Wire::connect(gate.address());
+        echoes(&mut open, "before");
+        gate.signal(first);
+        gate.says("draining");
+        gate.signal(Signal::TERM);
+        open.end().1.ok();
+        assert_eq!(gate.ended().code, Some(3), "{first:?} after {delay}");
+    }
+}
+
+#[test]
+fn with_nothing_open_it_stops_at_once() {
+    let (_origin, gate) = started("drain = { deadline = \"5m\" }\n");
+    assert_eq!(gate.stop().code, Some(0));
+}
+
+#[test]
+fn a_drain_under_load_fails_nobody_whose_connection_was_accepted() {
+    let (_origin, gate) = started("drain = { delay = \"300ms\" }\n");
+    let address = gate.address();
+    let served: usize = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut served = 0;
+                    while let Ok(stream) = std::net::TcpStream::connect(address) {
+                        echoes(&mut Wire::from(stream), "hello");
+                        served += 1;
+                    }
+                    served
+                })
+            })
+            .collect();
+        gate.signal(Signal::TERM);
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    assert!(served > 0);
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
+fn a_hangup_does_not_read_the_configuration_and_says_so() {
+    let (_origin, gate) = started("");
+    let mut open = Wire::connect(gate.address());
+    echoes(&mut open, "before");
+    gate.signal(Signal::HUP);
+    gate.says("the configuration is not");
+    echoes(&mut open, "after");
+    echoes(&mut Wire::connect(gate.address()), "new");
+}
+
+#[test]
+fn the_last_good_configuration_is_kept_and_named_when_another_does_not_start() {
+    let folder = Folder::new();
+    let state = folder.path("state");
+    let origin = Origin::tcp().echo();
+    let top = format!("state = \"{}\"\n", text(&state));
+    let gate = lockgate().start(&(top.clone() + &plain(origin.address())));
+    let kept: Vec<_> = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    let first = std::fs::read_to_string(&kept[0]).unwrap();
+    assert!(first.contains(origin.address()), "{first}");
+    let port = gate.address();
+    // One that cannot start leaves it as it was, and says where it is.
+    let ended = lockgate().fail(&(top + &format!("[tcp.\"{port}\"]\nproxy = \"127.0.0.1:9\"\n")));
+    assert_eq!(ended.code, Some(1));
+    assert!(ended.stderr.contains(&text(&kept[0])), "{}", ended.stderr);
+    assert_eq!(std::fs::read_to_string(&kept[0]).unwrap(), first);
+    // And it works.
+    drop(gate);
+    let again = lockgate().command(&["run", "-c", &text(&kept[0])]);
+    again.says("ready");
+}
+
+#[test]
+fn every_thread_gives_up_root_for_good() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can give up root");
+    }
+    let folder = Folder::new();
+    std::fs::set_permissions(folder.dir(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    // The key belongs to root, and nobody else may read it.
+    let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
+    let gate = lockgate().workers(2).start(&toml);
+    let nobody = std::fs::read_to_string("/etc/passwd").unwrap();
+    let nobody = nobody.lines().find_map(|line| line.strip_prefix("nobody:x:")).unwrap().to_owned();
+    let (user, rest) = nobody.split_once(':').unwrap();
+    let group = rest.split(':').next().unwrap();
+    let mut threads = 0;
+    for task in std::fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap() {
+        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| {
+            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(field("Uid:"), vec![user; 4]);
+        assert_eq!(field("Gid:"), vec![group; 4]);
+        assert_eq!(field("CapEff:"), ["0000000000000000"]);
+        assert!(!field("Groups:").contains(&"0".to_owned()));
+        threads += 1;
+    }
+    assert!(threads >= 4, "main, two workers and the log");
+    let mut client = site.connect(&gate);
+    client.send("served");
+    client.expect("served");
+}
+
+#[test]
+fn endpoints_that_do_not_resolve_do_not_hold_up_the_start() {
+    let toml = plain("no-such-host.invalid:80");
+    let mut gate = lockgate().start(&toml);
+    let mut client = Wire::connect(gate.address());
+    client.write_all(b"hello").unwrap();
+    client.end().1.ok();
+    let line = gate.next_line();
+    assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
+    assert!(line["detail"].as_str().unwrap().contains("no-such-host.invalid"), "{line}");
+}
+
+#[test]
+fn a_name_as_endpoint_is_served() {
+    let origin = Origin::tcp().echo();
+    let port = origin.address().rsplit(':').next().unwrap().to_owned();
+    let mut gate = lockgate().start(&plain(&format!("localhost:{port}")));
+    echoes(&mut Wire::connect(gate.address()), "by name");
+    assert_eq!(gate.next_line()["endpoint"], format!("localhost:{port}"));
+}

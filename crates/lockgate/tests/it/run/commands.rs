@@ -1,0 +1,228 @@
+//! The commands beside `run`: what they print and how they exit.
+
+use std::sync::Arc;
+
+use lockgate_testkit::{Folder, Lockgate, Origin, Tls, Wire};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use serde_json::Value;
+
+use crate::scene::{NAME, Site, lockgate, plain, text};
+
+fn written(toml: &str) -> (Folder, String) {
+    let folder = Folder::new();
+    let file = text(&folder.write("lockgate.toml", toml));
+    (folder, file)
+}
+
+#[test]
+fn exit_codes_tell_success_failure_and_misuse_apart() {
+    let (_good_folder, good) = written(&plain("127.0.0.1:9"));
+    let (_bad_folder, bad) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
+    for (arguments, code) in [
+        (&["version"][..], 0),
+        (&["--version"], 0),
+        (&["--help"], 0),
+        (&["check", "-c", &good], 0),
+        (&["-t", "-c", &good], 0),
+        (&["check", "-c", &bad], 1),
+        (&["run", "-c", &bad], 1),
+        (&["run", "-c", "/nonexistent/lockgate.toml"], 1),
+        (&["check", "-c", "/nonexistent/lockgate.toml"], 1),
+        (&[], 2),
+        (&["fly"], 2),
+        (&["run", "--fast"], 2),
+        (&["proxy", ":0"], 2),
+    ] {
+        let ended = lockgate().run(arguments);
+        assert_eq!(ended.code, Some(code), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
+    }
+}
+
+#[test]
+fn check_tells_every_mistake_at_once_with_its_place() {
+    let (_folder, file) = written(
+        "workerz = 2\n[tcp.\"127.0.0.1:0\"]\nproxy = \"127.0.0.1\"\ntimeouts = { connect = 5 }\n\
+         [tcp.\"127.0.0.2:0\"]\ntls = \"/nonexistent.pem\"\nproxy = \"127.0.0.1:9\"\n",
+    );
+    let ended = lockgate().run(&["check", "-c", &file]);
+    assert_eq!(ended.code, Some(1));
+    for (code, line) in [("E0010", 1), ("E0016", 3), ("E0013", 4)] {
+        assert!(ended.stderr.contains(&format!("error[{code}]")), "{code}: {}", ended.stderr);
+        assert!(ended.stderr.contains(&format!("lockgate.toml:{line}:")), "line {line}: {}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("workers"), "a suggestion: {}", ended.stderr);
+    assert!(!ended.stderr.contains('\x1b'), "no colour where there is no terminal");
+}
+
+#[test]
+fn check_speaks_json_to_programs() {
+    let (_folder, file) = written("[tcp.\"127.0.0.1:0\"]\nproxi = \"127.0.0.1:9\"\n");
+    let ended = lockgate().run(&["check", "--json", "-c", &file]);
+    assert_eq!(ended.code, Some(1));
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(said["report"]["errors"].as_u64().unwrap() >= 1, "{said}");
+    let first = &said["report"]["diagnostics"][0];
+    assert_eq!((&first["code"], &first["line"]), (&"E0010".into(), &2.into()), "{said}");
+}
+
+#[test]
+fn warnings_fail_a_check_only_when_it_is_strict() {
+    let site = Site::new();
+    let expired = site.folder.certificate("expired.pem", &site.authority.issue_expired(&[NAME]));
+    let (_folder, file) = written(&format!("[tcp.\"127.0.0.1:0\"]\ntls = \"{expired}\"\nproxy = \"127.0.0.1:9\"\n"));
+    let ended = lockgate().run(&["check", "-c", &file]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("W0101"), "{}", ended.stderr);
+    assert_eq!(lockgate().run(&["check", "--strict", "-c", &file]).code, Some(2));
+    let (_folder, good) = written(&plain("127.0.0.1:9"));
+    assert_eq!(lockgate().run(&["check", "--strict", "-c", &good]).code, Some(0));
+}
+
+#[test]
+fn check_in_detail_tells_what_a_client_will_get() {
+    let site = Site::new();
+    let (_folder, file) = written(&site.tls("127.0.0.1:9", ", alpn = [\"h2\"]"));
+    let ended = lockgate().run(&["check", "-v", "-c", &file]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for said in ["127.0.0.1:0", NAME, "1.2", "1.3", "h2", "X25519MLKEM768", "127.0.0.1:9", "days left"] {
+        assert!(ended.stdout.contains(said), "{said} in {}", ended.stdout);
+    }
+    let ended = lockgate().run(&["check", "-v", "--json", "-c", &file]);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(said["listeners"][0]["tls"]["certificates"][0]["names"][0], NAME, "{said}");
+}
+
+#[test]
+fn check_binds_and_writes_nothing() {
+    let folder = Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_folder, file) = written(&format!(
+        "state = \"{}\"\n[tcp.\"{}\"]\nproxy = \"127.0.0.1:9\"\n",
+        text(&folder.path("state")),
+        taken.local_addr().unwrap()
+    ));
+    assert_eq!(lockgate().run(&["check", "-c", &file]).code, Some(0));
+    assert!(!folder.path("state").exists());
+}
+
+#[test]
+fn the_configuration_may_be_named_by_the_environment() {
+    let (_folder, file) = written(&plain("127.0.0.1:9"));
+    let ended = lockgate().variable("LOCKGATE_CONFIG", &file).run(&["check"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+/// Believes every certificate: one that was made for the occasion is nobody else's business.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A TLS connection to whoever is at `address`.
+fn trusting_anybody(address: &str) -> Tls {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        .with_no_client_auth();
+    Tls::connect(&Arc::new(config), Wire::connect(address.parse().unwrap()), "localhost").unwrap()
+}
+
+/// The address in the line of the operator log, which is text here, that has these words.
+fn address_said(gate: &Lockgate, words: &str) -> String {
+    gate.stderr().find(words, |line| {
+        let (_, fields) = line.split_once(words)?;
+        let (_, address) = fields.split_once("address=")?;
+        address.split_whitespace().next().map(str::to_owned)
+    })
+}
+
+#[test]
+fn demo_answers_over_tls_and_says_what_to_try() {
+    let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let mut client = trusting_anybody(&address_said(&gate, "listening"));
+    client.send("POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello");
+    let answer = String::from_utf8(client.end().0).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("TLSv1.3") && answer.ends_with("hello"), "{answer}");
+    let mut metrics = Wire::connect(address_said(&gate, "metrics").parse().unwrap());
+    metrics.send("GET /health HTTP/1.1\r\nhost: a\r\n\r\n");
+    assert!(metrics.rest().starts_with(b"HTTP/1.1 200 OK"));
+    let printed = gate.stdout().text();
+    assert!(printed.matches("curl").count() >= 3, "{printed}");
+    assert!(printed.contains("docs/config.md"), "{printed}");
+    assert_eq!(gate.stop().code, Some(0));
+}
+
+#[test]
+fn demo_prints_the_addresses_that_it_listens_on() {
+    let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
+    let address = address_said(&gate, "listening");
+    gate.stdout().find("the address to try", |line| line.contains(&format!("https://{address}")).then_some(()));
+}
+
+#[test]
+fn proxy_terminates_tls_without_a_file() {
+    let origin = Origin::tcp().echo();
+    let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", "self"]);
+    let mut client = trusting_anybody(&address_said(&gate, "listening"));
+    client.send("ping");
+    client.expect("ping");
+    client.finish();
+    client.rest();
+    assert_eq!(gate.stop().code, Some(0));
+}
+
+#[test]
+fn proxy_takes_a_certificate_or_none() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let cert = text(&site.folder.write("one.crt", site.issued.pem()));
+    let key = text(&site.folder.write("one.key", site.issued.key_pem()));
+    let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", &format!("{cert},{key}")]);
+    let mut client = site.client().connect(address_said(&gate, "listening").parse().unwrap(), NAME).unwrap();
+    client.send("ping");
+    client.expect("ping");
+    let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address()]);
+    let mut client = Wire::connect(address_said(&gate, "listening").parse().unwrap());
+    client.send("ping");
+    client.expect("ping");
+}

@@ -1,0 +1,89 @@
+//! What most tests begin with: the program, a certificate that clients trust, an address where nobody is.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use lockgate_testkit::{Authority, ClientSettings, Folder, Issued, Launch, Lockgate, Tls, Wire};
+use rustls::ProtocolVersion;
+use rustls::version::{TLS12, TLS13};
+
+/// The name that the certificates of most tests are for.
+pub(crate) const NAME: &str = "app.test";
+
+/// The program, with one worker unless told otherwise.
+pub(crate) fn lockgate() -> Launch {
+    Launch::new(env!("CARGO_BIN_EXE_lockgate"))
+}
+
+/// A listener of plain TCP on 127.0.0.1 in front of `proxy`, which is written as in a configuration.
+pub(crate) fn plain(proxy: &str) -> String {
+    format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\n")
+}
+
+/// An authority and a certificate of [`NAME`] on disk.
+pub(crate) struct Site {
+    pub(crate) folder: Folder,
+    pub(crate) authority: Authority,
+    pub(crate) issued: Issued,
+    /// The file with the certificate and its key.
+    pub(crate) cert: String,
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let folder = Folder::new();
+        let authority = Authority::new("Test Authority");
+        let issued = authority.issue(&[NAME]);
+        let cert = folder.certificate("app.pem", &issued);
+        Self { folder, authority, issued, cert }
+    }
+
+    /// A TLS listener on 127.0.0.1 with the certificate, in front of `proxy`; `more` are further keys of its `tls`.
+    pub(crate) fn tls(&self, proxy: &str, more: &str) -> String {
+        self.listener("127.0.0.1:0", proxy, more)
+    }
+
+    /// The same at another address.
+    pub(crate) fn listener(&self, address: &str, proxy: &str, more: &str) -> String {
+        format!("[tcp.\"{address}\"]\ntls = {{ cert = \"{}\"{more} }}\nproxy = \"{proxy}\"\n", self.cert)
+    }
+
+    /// A client that trusts the authority.
+    pub(crate) fn client(&self) -> ClientSettings {
+        ClientSettings::trusting(&self.authority)
+    }
+
+    /// Connects to the first listener.
+    pub(crate) fn connect(&self, gate: &Lockgate) -> Tls {
+        self.client().connect(gate.address(), NAME).unwrap()
+    }
+
+    /// Connects to `address` with this version only.
+    pub(crate) fn connect_by(&self, version: ProtocolVersion, address: SocketAddr) -> Tls {
+        let version = if version == ProtocolVersion::TLSv1_2 { &TLS12 } else { &TLS13 };
+        self.client().version(version).connect(address, NAME).unwrap()
+    }
+}
+
+/// Both versions that are spoken.
+pub(crate) const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3];
+
+/// An address where nobody listens, and nobody will by chance: other tests do not use its network.
+pub(crate) fn deserted() -> SocketAddr {
+    static NEXT: AtomicU8 = AtomicU8::new(1);
+    let host = NEXT.fetch_add(1, Ordering::Relaxed);
+    let listener = TcpListener::bind((Ipv4Addr::new(127, 1, 1, host), 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Sends `word`, and reads it back from whoever echoes it.
+pub(crate) fn echoes(wire: &mut Wire, word: &str) {
+    wire.send(word);
+    wire.expect(word);
+}
+
+/// The path as a configuration has it.
+pub(crate) fn text(path: &Path) -> String {
+    path.display().to_string()
+}

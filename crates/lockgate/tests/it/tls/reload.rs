@@ -1,0 +1,163 @@
+//! Certificates that change on disk while connections are open.
+
+use std::os::unix::fs::symlink;
+
+use lockgate_testkit::{Issued, Lockgate, Origin, Serving, Signal, Tls, eventually};
+
+use crate::scene::{NAME, Site, lockgate, text};
+
+/// Waits until new clients are shown `issued`, which costs one handshake each.
+fn wait_until_shown(site: &Site, gate: &Lockgate, issued: &Issued) {
+    eventually("the new certificate", || {
+        let tls = site.connect(gate);
+        (tls.agreed().peer_certificates().unwrap()[0] == issued.der()).then_some(())
+    });
+}
+
+/// The program with a connection that is to live through everything.
+fn started(site: &Site) -> (Serving, Lockgate, Tls) {
+    let origin = Origin::tcp().echo();
+    let gate = lockgate().workers(2).start(&site.tls(origin.address(), ""));
+    let mut open = site.connect(&gate);
+    lives(&mut open);
+    (origin, gate, open)
+}
+
+fn lives(open: &mut Tls) {
+    open.send("still there?");
+    open.expect("still there?");
+}
+
+#[test]
+fn a_file_that_is_renamed_into_place_is_taken_up() {
+    let site = Site::new();
+    let (_origin, gate, mut open) = started(&site);
+    for _ in 0..2 {
+        let renewed = site.authority.issue(&[NAME]);
+        site.folder.certificate("app.pem", &renewed);
+        wait_until_shown(&site, &gate, &renewed);
+        lives(&mut open);
+    }
+    let said = gate.says("certificate replaced");
+    assert_eq!((&said["listener"], &said["path"]), (&"127.0.0.1:0".into(), &site.cert.as_str().into()));
+}
+
+#[test]
+fn certificate_and_key_in_two_files_are_taken_up_together() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let write = |issued: &Issued| {
+        let cert = site.folder.write("two.crt", issued.pem());
+        site.folder.write("two.key", issued.key_pem());
+        text(&cert)
+    };
+    let cert = write(&site.issued);
+    let toml = format!("[tcp.\"127.0.0.1:0\"]\ntls = \"{cert}\"\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&toml);
+    let mut open = site.connect(&gate);
+    let renewed = site.authority.issue(&[NAME]);
+    write(&renewed);
+    wait_until_shown(&site, &gate, &renewed);
+    lives(&mut open);
+}
+
+#[test]
+fn a_link_that_is_swapped_two_links_away_is_taken_up() {
+    let site = Site::new();
+    // As Kubernetes mounts secrets: app.pem -> ..data/app.pem, ..data -> ..2026_01.
+    let put = |version: &str, issued: &Issued| {
+        let dir = site.folder.path(version);
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("tls.crt"), issued.pem()).unwrap();
+        std::fs::write(dir.join("tls.key"), issued.key_pem()).unwrap();
+        symlink(version, site.folder.path("..data_tmp")).unwrap();
+        std::fs::rename(site.folder.path("..data_tmp"), site.folder.path("..data")).unwrap();
+    };
+    put("..2026_01", &site.issued);
+    for name in ["tls.crt", "tls.key"] {
+        symlink(format!("..data/{name}"), site.folder.path(name)).unwrap();
+    }
+    let origin = Origin::tcp().echo();
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\ntls = {{ cert = \"{}\", key = \"{}\" }}\nproxy = \"{}\"\n",
+        text(&site.folder.path("tls.crt")),
+        text(&site.folder.path("tls.key")),
+        origin.address()
+    );
+    let gate = lockgate().start(&toml);
+    let mut open = site.connect(&gate);
+    for version in ["..2026_02", "..2026_03"] {
+        let renewed = site.authority.issue(&[NAME]);
+        put(version, &renewed);
+        wait_until_shown(&site, &gate, &renewed);
+        lives(&mut open);
+    }
+}
+
+#[test]
+fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
+    let site = Site::new();
+    let (_origin, gate, mut open) = started(&site);
+    let renewed = site.authority.issue(&[NAME]);
+    site.folder.certificate("app.pem", &renewed);
+    gate.signal(Signal::HUP);
+    gate.says("the configuration is not");
+    wait_until_shown(&site, &gate, &renewed);
+    lives(&mut open);
+}
+
+#[test]
+fn a_bad_file_keeps_the_old_certificate_and_says_so() {
+    let site = Site::new();
+    let (_origin, gate, mut open) = started(&site);
+    let stranger = site.authority.issue(&[NAME]);
+    for (bad, expected) in [
+        ("".to_owned(), "empty"),
+        ("-----BEGIN CERTIFICATE-----\nMIIB".to_owned(), "PEM"),
+        (site.issued.pem() + &stranger.key_pem(), "key"),
+    ] {
+        site.folder.write("app.pem", bad);
+        let said = gate.stderr().find_json(expected, |line| {
+            line["message"] == "the old certificate stays in use"
+                && line["error"].as_str().is_some_and(|error| error.contains(expected))
+        });
+        assert_eq!((&said["level"], &said["listener"]), (&"ERROR".into(), &"127.0.0.1:0".into()));
+        let tls = site.connect(&gate);
+        assert_eq!(tls.agreed().peer_certificates().unwrap()[0], site.issued.der());
+        lives(&mut open);
+    }
+    // And a file that is gone.
+    std::fs::remove_file(&site.cert).unwrap();
+    gate.stderr().find_json("no such file", |line| {
+        line["error"].as_str().is_some_and(|error| error.contains("no such file"))
+    });
+    site.connect(&gate);
+    // Then somebody mends it.
+    let renewed = site.authority.issue(&[NAME]);
+    site.folder.certificate("app.pem", &renewed);
+    wait_until_shown(&site, &gate, &renewed);
+    lives(&mut open);
+}
+
+#[test]
+fn no_handshake_fails_while_certificates_are_swapped() {
+    let site = Site::new();
+    let (_origin, gate, mut open) = started(&site);
+    let config = site.client().build();
+    std::thread::scope(|scope| {
+        let swapping = scope.spawn(|| {
+            for _ in 0..3 {
+                let renewed = site.authority.issue(&[NAME]);
+                site.folder.certificate("app.pem", &renewed);
+                gate.signal(Signal::HUP);
+                wait_until_shown(&site, &gate, &renewed);
+            }
+        });
+        while !swapping.is_finished() {
+            let wire = lockgate_testkit::Wire::connect(gate.address());
+            let mut tls = Tls::connect(&config, wire, NAME).unwrap();
+            lives(&mut tls);
+        }
+    });
+    lives(&mut open);
+}
