@@ -169,7 +169,7 @@ def two_workers(report, a):
 def accepted_by_worker(program):
     """Connections per worker by Lockgate's metrics, whatever their other labels; nothing for the others."""
     answer = load.fetch(program.front.metrics, "/metrics") if program.name == "lockgate" else None
-    found = re.findall(r'^lockgate_connections(?:_accepted)?_total\{[^}]*\bworker="(\w+)"[^}]*\} (\d+)', answer[1] if answer else "", re.M)
+    found = re.findall(r'^lockgate_worker_connections_accepted_total\{[^}]*\bworker="(\w+)"[^}]*\} (\d+)', answer[1] if answer else "", re.M)
     counts = {}
     for worker, n in found:
         counts[worker] = counts.get(worker, 0) + int(n)

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
-use socket2::{Domain, SockAddr, Type};
+use socket2::{Domain, SockAddr, SockFilter, SockRef, Type};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
@@ -198,6 +198,19 @@ impl Listener {
         Ok(Waiting { guard: self.fd.readable().await? })
     }
 
+    /// Lets no new connection begin, while those that have begun can still be accepted: closing a listener resets
+    /// what it has not accepted, and a client counts its connection as open before we can.
+    ///
+    /// # Errors
+    /// When the kernel takes no filter.
+    pub fn refuse_openings(&self) -> io::Result<()> {
+        match self.family {
+            Family::Tcp => SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS),
+            // A Unix socket's connection is in the backlog or is not.
+            Family::Unix => Ok(()),
+        }
+    }
+
     /// Accepts one connection if one waits.
     ///
     /// # Errors
@@ -218,6 +231,23 @@ impl Listener {
         }
     }
 }
+
+/// Drops the packets that open connections and lets all others pass, as the kernel runs it on packets to a listener
+/// (classic BPF, `linux/filter.h`): a dropped SYN is sent again later, to whoever listens then.
+const DROP_OPENINGS: [SockFilter; 5] = {
+    const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
+    const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
+    const SKIP_UNLESS_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
+    // RFC 9293 §3.1: the byte of the TCP header with the flags SYN (2) and ACK (16).
+    [
+        SockFilter::new(LOAD_BYTE, 0, 0, 13),
+        SockFilter::new(AND, 0, 0, 0x12),
+        SockFilter::new(SKIP_UNLESS_EQUAL, 0, 1, 0x02),
+        SockFilter::new(RETURN, 0, 0, 0),
+        SockFilter::new(RETURN, 0, 0, u32::MAX),
+    ]
+};
 
 /// A listener that had a connection waiting when it was looked at.
 #[derive(Debug)]

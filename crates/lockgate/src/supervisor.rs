@@ -11,7 +11,7 @@ use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
 use lockgate_net::tls::{KeysReloaded, Rotation, TicketRing};
 use lockgate_proxy::clock::{Pulse, TICK};
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::assemble::{Assembly, FIRST_ANSWERS};
@@ -90,7 +90,7 @@ impl Running {
     /// Serves until it is to stop; false when a worker has died.
     async fn serve(&mut self, signals: &mut Signals) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut watch = Watch::new(self.files());
+        let mut changes = watch(self.files());
         // What has changed between reading the files and watching them.
         self.reload(&[]);
         let mut tick = ticks(TICK);
@@ -99,7 +99,7 @@ impl Running {
             tokio::select! {
                 _ = tick.tick() => self.pulses.iter().for_each(|pulse| pulse.tick()),
                 _ = rotation.tick() => self.rotate(),
-                changed = watch.changed() => self.reload(&changed),
+                Some(changed) = changes.recv() => self.reload(&changed),
                 asked = signals.next() => match asked {
                     Asked::Stop => return true,
                     Asked::Reload => self.hang_up(),
@@ -275,6 +275,14 @@ impl Running {
             }
         }
     }
+}
+
+/// Watches files in a task of its own: it waits until they fall quiet, which nothing else may interrupt.
+fn watch(files: Vec<PathBuf>) -> UnboundedReceiver<Vec<PathBuf>> {
+    let (tell, changes) = unbounded_channel();
+    let mut watch = Watch::new(files);
+    tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
+    changes
 }
 
 fn reload_ring(ring: &TicketRing) {

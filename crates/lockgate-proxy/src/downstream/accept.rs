@@ -22,6 +22,8 @@ use crate::worker::Worker;
 /// Milliseconds between two warnings that accepting fails.
 const WARN_EVERY: u64 = 10_000;
 
+/// Ticks for which connections that have begun are still accepted: longer than a round trip around the world.
+const LAST_TICKS: u32 = 4;
 /// Connections accepted in a row; then the worker's other connections have their turn.
 const BATCH: u32 = 64;
 
@@ -48,10 +50,17 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
             tokio::task::yield_now().await;
         }
     }
-    // What the kernel has accepted for us is served, not reset.
-    while let Ok(Some((fd, peer))) = socket.accept() {
-        let permit = take(&worker).await;
-        start(&worker, &socket, place, &listener, fd, peer, permit);
+    if let Err(error) = socket.refuse_openings() {
+        tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
+    }
+    // What clients take for open is served, not reset: also where the last packet, or with TCP_DEFER_ACCEPT the first
+    // data, is still on its way.
+    for _ in 0..LAST_TICKS {
+        while let Ok(Some((fd, peer))) = socket.accept() {
+            let permit = take(&worker).await;
+            start(&worker, &socket, place, &listener, fd, peer, permit);
+        }
+        worker.clock.next_tick().await;
     }
 }
 
