@@ -284,3 +284,6 @@ fn canonical(address: SocketAddr) -> SocketAddr {
         IpAddr::V6(_) => address,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,7 +158,7 @@ pub struct Meter {
 pub struct Preface {
     /// To the origin: a PROXY header, and what was read of the client's data already.
     pub upstream: Vec<u8>,
-    /// To the client, as it goes over the wire: session tickets.
+    /// To the client with the first data, as it goes over the wire: session tickets.
     pub downstream: Vec<u8>,
 }
 
@@ -353,7 +353,7 @@ struct Flow {
     /// Taken from the source and not yet by the sink, as it goes over the sink's wire; from `sent` on.
     pending: Vec<u8>,
     sent: usize,
-    /// To be sent with the first data, or when there is none to wait for.
+    /// To be sent with the first data, or with the end if there is none.
     held: Vec<u8>,
     pipe: Option<Pipe>,
     full_reads: u8,
@@ -398,18 +398,7 @@ impl Flow {
 
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        let read = match poll_read(cx, lane) {
-            Poll::Ready(read) => read.map_err(Fault::Source)?,
-            Poll::Pending => {
-                // Nothing to share a packet with has come: what was held goes out alone.
-                if !self.held.is_empty() {
-                    self.pending = std::mem::take(&mut self.held);
-                    ready!(self.poll_flush(cx, lane))?;
-                }
-                return Poll::Pending;
-            }
-        };
-        match read {
+        match ready!(poll_read(cx, lane)).map_err(Fault::Source)? {
             Read::Data(len) => {
                 lane.count(len);
                 self.note_read(len, lane);
@@ -598,3 +587,6 @@ fn already_gone(error: io::Error) -> io::Result<()> {
 fn sink(error: impl Into<RelayError>) -> Fault {
     Fault::Sink(error.into())
 }
+
+#[cfg(test)]
+mod tests;

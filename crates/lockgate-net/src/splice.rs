@@ -119,3 +119,6 @@ pub fn is_unsupported(errno: Errno) -> bool {
 pub fn into_io(errno: Errno) -> io::Error {
     errno.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -246,8 +246,10 @@ impl Guard {
         &self.watch
     }
 
-    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last.
+    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last, also one that has
+    /// run out.
     pub fn phase(&self, limit: Duration) {
+        self.settle();
         self.watch.deadline.set(self.after(limit));
     }
 
@@ -260,7 +262,14 @@ impl Guard {
     /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold from here on.
     pub fn settle(&self) {
         self.watch.deadline.set(NEVER);
-        self.watch.cut.set(None);
+        if self.watch.cut.get() == Some(Cut::Deadline) {
+            self.watch.cut.set(None);
+        }
+    }
+
+    /// The clock that watches.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// Limits how long the connection may live, from now on.

@@ -55,8 +55,10 @@ impl Limit {
 pub struct PerClient {
     size: usize,
     hasher: RandomState,
-    shards: Box<[Mutex<HashMap<IpAddr, Arc<Client>, RandomState>>]>,
+    shards: Box<[Shard]>,
 }
+
+type Shard = Mutex<HashMap<IpAddr, Arc<Client>, RandomState>>;
 
 /// One client's connections.
 #[derive(Debug)]
@@ -103,7 +105,7 @@ impl PerClient {
         Some(Place { client: Arc::clone(client), key, table: Arc::clone(self), permit: None })
     }
 
-    fn shard(&self, key: IpAddr) -> &Mutex<HashMap<IpAddr, Arc<Client>, RandomState>> {
+    fn shard(&self, key: IpAddr) -> &Shard {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 }

@@ -12,9 +12,9 @@ use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::eventually;
 use crate::lines::Lines;
 use crate::wire::Wire;
-use crate::eventually;
 
 pub use rustix::process::Signal;
 
@@ -208,7 +208,8 @@ impl Lockgate {
     /// When it does not answer.
     pub fn get(&self, path: &str) -> (u16, String) {
         let mut wire = Wire::connect(self.metrics_address());
-        write!(wire, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n").expect("it takes a request");
+        write!(wire, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")
+            .expect("it takes a request");
         let mut answer = String::new();
         wire.read_to_string(&mut answer).expect("it answers");
         let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
@@ -291,7 +292,8 @@ impl Lockgate {
     /// # Panics
     /// When none comes.
     pub fn says(&self, message: &str) -> Value {
-        self.stderr.find_json(message, |line| line["message"].as_str().is_some_and(|said| said.contains(message)))
+        self.stderr
+            .find_json(message, |line| line["message"].as_str().is_some_and(|said| said.contains(message)))
     }
 
     /// What it writes to standard error: the operator log, and reports of configurations.

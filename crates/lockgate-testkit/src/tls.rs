@@ -125,7 +125,9 @@ pub fn server_config(issued: &Issued, clients: Option<&Authority>) -> Arc<Server
             builder.with_client_cert_verifier(verifier.expect("an authority is there"))
         }
     };
-    Arc::new(builder.with_single_cert(vec![issued.der()], issued.key_der()).expect("a key of that certificate"))
+    Arc::new(
+        builder.with_single_cert(vec![issued.der()], issued.key_der()).expect("a key of that certificate"),
+    )
 }
 
 /// The ClientHello of such a client, as it goes over the wire.
@@ -330,7 +332,9 @@ impl Read for Tls {
                 read => return read,
             }
             let received = self.session.read_tls(&mut self.wire);
-            self.session.process_new_packets().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            self.session
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             received?;
             self.flush();
         }

@@ -187,8 +187,12 @@ impl Wire {
     /// When `limit` is zero.
     pub fn limit(&self, limit: Duration) {
         let set = match &self.0 {
-            Kind::Tcp(stream) => stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit))),
-            Kind::Unix(stream) => stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit))),
+            Kind::Tcp(stream) => {
+                stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit)))
+            }
+            Kind::Unix(stream) => {
+                stream.set_read_timeout(Some(limit)).and(stream.set_write_timeout(Some(limit)))
+            }
         };
         set.expect("a limit above zero");
     }

@@ -302,3 +302,6 @@ fn cipher_name(suite: CipherSuite) -> &'static str {
         other => other.as_str().unwrap_or("unknown"),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -324,3 +324,6 @@ impl std::fmt::Debug for Opener {
         f.debug_struct("Opener").field("sequence", &self.0.sequence).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -315,3 +315,6 @@ impl std::fmt::Debug for Session {
         f.debug_struct("Session").field("version", &self.version).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

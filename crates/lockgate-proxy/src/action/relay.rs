@@ -1,6 +1,7 @@
 //! Bytes to an endpoint and back, whatever they mean.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs, Version};
 use lockgate_net::relay::{Preface, Relay, Side};
@@ -8,7 +9,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
-use crate::clock::Clock;
+use crate::clock::{Cut, Guard};
 use crate::upstream::{DialError, Hold, Pool};
 
 /// A client's connection, ready to be relayed.
@@ -51,22 +52,26 @@ pub enum JoinError {
         /// What was wrong.
         error: HandshakeError,
     },
+    /// The connection was cut meanwhile.
+    #[error("cut during the endpoint's TLS handshake")]
+    Cut(Cut),
     /// TLS with the endpoint could not be used.
     #[error(transparent)]
     Session(#[from] SessionError),
 }
 
-/// Connects to an endpoint of `pool` and joins the client's connection to it.
+/// Connects to an endpoint of `pool` and joins the client's connection to it; each step may take `limit`.
 ///
 /// # Errors
 /// When no endpoint can be reached, or the one that was does not prove who it is.
 pub async fn join(
     pool: &Pool,
-    clock: &Clock,
+    guard: &Guard,
+    limit: Duration,
     client: Client,
     introduction: Option<Introduction<'_>>,
 ) -> Result<(Relay, Hold), JoinError> {
-    let dialled = pool.dial(clock).await?;
+    let dialled = pool.dial(guard, limit).await?;
     let mut preface = Preface { upstream: Vec::new(), downstream: client.unsent };
     if let Some(introduction) = introduction {
         introduction.encode(&mut preface.upstream);
@@ -77,7 +82,9 @@ pub async fn join(
             // The header goes before the endpoint's TLS, as every peer sends and expects it.
             let header = std::mem::take(&mut preface.upstream);
             let endpoint = dialled.hold.endpoint();
-            let made = handshake::connect(&dialled.socket, connector, &endpoint.host, header).await;
+            guard.phase(limit);
+            let made = guard.within(handshake::connect(&dialled.socket, connector, &endpoint.host, header)).await;
+            let made = made.map_err(JoinError::Cut)?;
             let made = made.map_err(|error| JoinError::Tls { endpoint: endpoint.label.clone(), error })?;
             Side::tls(dialled.socket, made.session)
         }

@@ -20,7 +20,7 @@ use crate::action::relay::{Client, Introduction, JoinError, join};
 use crate::clock::{Cut, Guard};
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
-use crate::upstream::Hold;
+use crate::upstream::{DialError, Hold};
 use crate::worker::{Worker, unix_millis};
 
 /// How long a connection lives before it is worth the system calls that only long-lived ones need.
@@ -248,28 +248,29 @@ impl Connection {
 
     async fn join(&mut self, client: Client) -> Result<lockgate_net::relay::Relay, Ending> {
         let start = Instant::now();
-        self.guard.phase(self.listener.connect);
         let introduction = self.listener.proxy_protocol.map(|version| Introduction {
             version,
             addresses: self.addresses(&client.socket),
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
-        let joined = self.guard.within(join(&self.listener.pool, &self.worker.clock, client, introduction)).await;
+        let joined = join(&self.listener.pool, &self.guard, self.listener.connect, client, introduction).await;
         let took = start.elapsed();
         self.connect = Some(took);
         match joined {
-            Ok(Ok((relay, hold))) => {
+            Ok((relay, hold)) => {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
                 self.endpoint = Some(hold);
                 Ok(relay)
             }
-            Ok(Err(error @ JoinError::Session(_))) => Err(Ending::because(Cause::Internal, Side::Lockgate, error)),
-            Ok(Err(error)) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
-            Err(Cut::Deadline) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, "no answer in time")),
-            Err(cut) => Err(cut_short(cut, "connecting")),
+            Err(JoinError::Dial(DialError::Cut(cut)) | JoinError::Cut(cut)) if cut != Cut::Deadline => {
+                Err(cut_short(cut, "connecting"))
+            }
+            Err(error @ JoinError::Session(_)) => Err(Ending::because(Cause::Internal, Side::Lockgate, error)),
+            Err(error @ JoinError::Dial(DialError::Full)) => Err(Ending::because(Cause::Limit, Side::Lockgate, error)),
+            Err(error) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
         }
     }
 

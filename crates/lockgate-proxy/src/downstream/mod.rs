@@ -30,7 +30,7 @@ pub struct Listener {
     pub pool: Arc<Pool>,
     /// For the PROXY header and the TLS handshake together.
     pub handshake: Duration,
-    /// For connecting to an endpoint, fail-over and its TLS included.
+    /// For each attempt to connect to an endpoint, and for its TLS.
     pub connect: Duration,
     /// For a relay on which nothing moves.
     pub idle: Duration,

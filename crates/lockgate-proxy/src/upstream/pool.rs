@@ -1,13 +1,14 @@
 //! A list of endpoints that serve alike: the one with the fewest connections is next, the others follow when it
 //! cannot be reached.
 //!
-//! Connections are counted for the process. Has no deadline of its own: that is the connection's.
+//! Connections are counted for the process.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use lockgate_net::dial::{Target, dial};
 use lockgate_net::relay::Habits;
@@ -15,7 +16,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 
 use super::name::Name;
-use crate::clock::Clock;
+use crate::clock::{Clock, Cut, Guard};
 use crate::limits::{Limit, Permit};
 
 /// Where an endpoint is.
@@ -100,12 +101,21 @@ impl Drop for Hold {
 
 /// No endpoint could be reached.
 #[derive(Debug, thiserror::Error)]
-#[error("{endpoint}: {error}")]
-pub struct DialError {
-    /// The one that was tried last.
-    pub endpoint: String,
-    /// What it said.
-    pub error: io::Error,
+pub enum DialError {
+    /// What the one that was tried last said.
+    #[error("{endpoint}: {error}")]
+    Failed {
+        /// Which one.
+        endpoint: String,
+        /// What it said; [`io::ErrorKind::TimedOut`] is nothing in time.
+        error: io::Error,
+    },
+    /// All are at their `max`, and none became free in time.
+    #[error("every endpoint has as many connections as it may")]
+    Full,
+    /// The connection was cut meanwhile.
+    #[error("cut while connecting")]
+    Cut(Cut),
 }
 
 impl Pool {
@@ -119,29 +129,32 @@ impl Pool {
         &self.endpoints
     }
 
-    /// Connects to the endpoint with the fewest connections, or to the next one that can be reached.
-    /// Where all are at their `max`, waits for the first one.
+    /// Connects to the endpoint with the fewest connections, or to the next one that can be reached; each may take
+    /// `limit`. Where all are at their `max`, waits as long for the first one.
     ///
     /// # Errors
-    /// When none can be reached: what the last one said.
-    pub async fn dial(&self, clock: &Clock) -> Result<Dialled, DialError> {
-        let mut last = None;
-        if let [only] = self.endpoints.as_slice() {
-            let hold = take(only).await;
-            return self.dial_endpoint(hold, clock).await;
-        }
+    /// When none can be reached in time: what the last one said.
+    pub async fn dial(&self, guard: &Guard, limit: Duration) -> Result<Dialled, DialError> {
+        let mut last = DialError::Full;
         let order = self.order();
         for endpoint in &order {
             let Some(hold) = try_take(endpoint) else { continue };
-            match self.dial_endpoint(hold, clock).await {
+            match attempt(hold, guard, limit).await {
                 Ok(dialled) => return Ok(dialled),
-                Err(error) => last = Some(error),
+                Err(cut @ DialError::Cut(_)) => return Err(cut),
+                Err(error) => last = error,
             }
         }
         match (last, order.first()) {
-            (None, Some(first)) => self.dial_endpoint(take(first).await, clock).await,
-            (Some(error), _) => Err(error),
-            (None, None) => Err(DialError { endpoint: String::new(), error: io::ErrorKind::NotFound.into() }),
+            (DialError::Full, Some(first)) => {
+                guard.phase(limit);
+                let hold = guard.within(take(first)).await.map_err(|cut| match cut {
+                    Cut::Deadline => DialError::Full,
+                    cut => DialError::Cut(cut),
+                })?;
+                attempt(hold, guard, limit).await
+            }
+            (last, _) => Err(last),
         }
     }
 
@@ -153,18 +166,25 @@ impl Pool {
         order.sort_by_key(|endpoint| endpoint.connections());
         order
     }
+}
 
-    async fn dial_endpoint(&self, hold: Hold, clock: &Clock) -> Result<Dialled, DialError> {
-        let endpoint = Arc::clone(hold.endpoint());
-        let dialled = match &endpoint.place {
-            Place::Ip(address) => dial(&Target::Tcp(*address)).await,
-            Place::Unix(path) => dial_unix(&Target::Unix(path.clone()), clock).await,
-            Place::Name(name) => dial_name(name).await,
-        };
-        match dialled {
-            Ok(socket) => Ok(Dialled { socket, hold }),
-            Err(error) => Err(DialError { endpoint: endpoint.label.clone(), error }),
-        }
+/// Connects to one endpoint.
+async fn attempt(hold: Hold, guard: &Guard, limit: Duration) -> Result<Dialled, DialError> {
+    guard.phase(limit);
+    let failed = |error| DialError::Failed { endpoint: hold.endpoint.label.clone(), error };
+    match guard.within(dial_place(&hold.endpoint.place, guard.clock())).await {
+        Ok(Ok(socket)) => Ok(Dialled { socket, hold }),
+        Ok(Err(error)) => Err(failed(error)),
+        Err(Cut::Deadline) => Err(failed(io::ErrorKind::TimedOut.into())),
+        Err(cut) => Err(DialError::Cut(cut)),
+    }
+}
+
+async fn dial_place(place: &Place, clock: &Clock) -> io::Result<Socket> {
+    match place {
+        Place::Ip(address) => dial(&Target::Tcp(*address)).await,
+        Place::Unix(path) => dial_unix(&Target::Unix(path.clone()), clock).await,
+        Place::Name(name) => dial_name(name).await,
     }
 }
 

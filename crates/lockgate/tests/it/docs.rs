@@ -1,1 +1,108 @@
-//! soon
+//! Every configuration in the documentation is valid as it stands there.
+//!
+//! A block that shows a mistake, or another program's file, is not marked `toml` but `text`.
+
+use std::path::{Path, PathBuf};
+
+use lockgate_config::{Environment, parse_str_in};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The files of documentation that users read.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    for folder in ["docs", "docs/notes", "packaging", "bench"] {
+        let Ok(entries) = std::fs::read_dir(root().join(folder)) else { continue };
+        pages.extend(
+            entries
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.extension().is_some_and(|ext| ext == "md")),
+        );
+    }
+    pages
+}
+
+/// The blocks of `language` in a page, each with the number of its first line.
+fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    let mut lines = page.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        match &mut open {
+            Some(_) if line.trim_start().starts_with("```") => blocks.extend(open.take()),
+            Some((_, text)) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+            None if line.trim_start() == format!("```{language}") => open = Some((number + 2, String::new())),
+            // Another language: skipped to its end.
+            None if line.trim_start().starts_with("```") => {
+                lines.by_ref().find(|(_, line)| line.trim_start().starts_with("```"));
+            }
+            None => {}
+        }
+    }
+    blocks
+}
+
+/// What is wrong with a block; files and variables that it names need not be there.
+fn mistakes(text: &str) -> Option<String> {
+    // The reference shows one key at a time: what else a file needs is added.
+    let whole = if text.contains("[tcp.") || text.contains("\n[site") {
+        text.to_owned()
+    } else {
+        let listener = if text.contains("[tls]") { "tls = {}\n" } else { "" };
+        format!("{text}\n[tcp.\":1\"]\n{listener}proxy = \"127.0.0.1:3000\"\n")
+    };
+    let report =
+        parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &Environment::none()).err()?;
+    Some(report.to_string())
+}
+
+#[test]
+fn every_toml_block_is_a_valid_configuration() {
+    let mut checked = 0;
+    let mut wrong = String::new();
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (line, block) in blocks(&text, "toml") {
+            checked += 1;
+            if let Some(report) = mistakes(&block) {
+                wrong += &format!("{}:{line}\n{block}{report}\n", page.display());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    assert!(checked > 50, "{checked} blocks are not the reference");
+}
+
+#[test]
+fn every_command_of_the_program_in_the_documentation_exists() {
+    let verbs = ["run", "check", "demo", "proxy", "version"];
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (line, block) in
+            blocks(&text, "sh").into_iter().chain(blocks(&text, "console")).chain(blocks(&text, "bash"))
+        {
+            for words in block.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()) {
+                let Some(at) =
+                    words.iter().position(|word| *word == "lockgate" || word.ends_with("/lockgate"))
+                else {
+                    continue;
+                };
+                let Some(verb) =
+                    words.get(at + 1).filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase()))
+                else {
+                    continue;
+                };
+                // As the first word of a command only: `useradd lockgate` and `-p lockgate` are others' business.
+                let first =
+                    words[..at].iter().all(|word| ["$", "sudo", "./target/release/lockgate"].contains(word));
+                assert!(!first || verbs.contains(verb), "{}:{line}: lockgate {verb}", page.display());
+            }
+        }
+    }
+}

@@ -1,1 +1,361 @@
-//! soon
+//! The PROXY header, as it is sent to endpoints and taken from balancers in front.
+//!
+//! Sections are those of the specification, `proxy-protocol.txt` of HAProxy.
+
+use std::net::{IpAddr, SocketAddr};
+
+use lockgate_testkit::{Authority, Lockgate, Origin, Tls, Wire, server_config};
+use serde_json::Value;
+
+use crate::scene::{NAME, Site, VERSIONS, lockgate, text};
+
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+/// A header of version 2 (§2.2): command PROXY, TCP over IPv4, then `tlvs`.
+fn version2(source: SocketAddr, destination: SocketAddr, tlvs: &[u8]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for address in [source, destination] {
+        let IpAddr::V4(ip) = address.ip() else { panic!("an IPv4 address") };
+        block.extend_from_slice(&ip.octets());
+    }
+    for address in [source, destination] {
+        block.extend_from_slice(&address.port().to_be_bytes());
+    }
+    block.extend_from_slice(tlvs);
+    let len = u16::try_from(block.len()).unwrap().to_be_bytes();
+    [SIGNATURE, &[0x21, 0x11], &len, &block].concat()
+}
+
+/// One field of version 2 (§2.2.1).
+fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(value.len()).unwrap().to_be_bytes();
+    [&[kind], &len[..], value].concat()
+}
+
+fn sending(version: &str, origin: &Origin) -> String {
+    format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{}\"\nproxy_protocol = \"{version}\"\n", origin.address())
+}
+
+#[test]
+fn version_1_is_sent_as_one_line_before_the_data() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&sending("v1", &origin));
+    let mut client = Wire::connect(gate.address());
+    let (from, to) = (client.local_address(), client.peer_address());
+    client.send("data");
+    let line = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port());
+    origin.accept().expect(line + "data");
+}
+
+#[test]
+fn version_1_over_ipv6_and_from_a_unix_socket() {
+    let site = Site::new();
+    let front = site.folder.path("front.sock");
+    let origin = Origin::tcp();
+    let mut toml = String::new();
+    for listener in ["[::1]:0".to_owned(), format!("unix:{}", text(&front)), ":0".to_owned()] {
+        toml += &format!("[tcp.\"{listener}\"]\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n", origin.address());
+    }
+    let gate = lockgate().start(&toml);
+    let client = Wire::connect(gate.at("[::1]:0"));
+    let (from, to) = (client.local_address(), client.peer_address());
+    origin.accept().expect(format!("PROXY TCP6 ::1 ::1 {} {}\r\n", from.port(), to.port()));
+    let _client = Wire::connect_unix(&front);
+    origin.accept().expect("PROXY UNKNOWN\r\n");
+    // IPv4 that arrives at a socket for both is IPv4.
+    let client = Wire::connect(gate.at(":0"));
+    let (from, to) = (client.local_address(), client.peer_address());
+    origin.accept().expect(format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\n", from.port(), to.port()));
+}
+
+#[test]
+fn version_2_is_sent_before_the_data_and_to_a_silent_clients_endpoint_too() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&sending("v2", &origin));
+    let mut client = Wire::connect(gate.address());
+    let mut upstream = origin.accept();
+    upstream.expect(version2(client.local_address(), client.peer_address(), &[]));
+    client.send("data");
+    upstream.expect("data");
+}
+
+#[test]
+fn version_2_tells_what_tls_agreed_on() {
+    let site = Site::new();
+    let clients = Authority::new("Clients");
+    let ca = text(&site.folder.write("clients.pem", clients.pem()));
+    let origin = Origin::tcp();
+    let auth = format!(", alpn = [\"h2\"], client_auth = {{ mode = \"request\", ca = \"{ca}\" }}");
+    let gate = lockgate().start(&(site.tls(&origin.address(), &auth) + "proxy_protocol = \"v2\"\n"));
+    let alice = clients.issue(&["alice"]);
+    for version in VERSIONS {
+        let protocol = if version == VERSIONS[0] { &rustls::version::TLS12 } else { &rustls::version::TLS13 };
+        let (told, cipher) = match version == VERSIONS[0] {
+            true => ("TLSv1.2", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+            false => ("TLSv1.3", "TLS_AES_128_GCM_SHA256"),
+        };
+        // §2.2.5: 0x01 over TLS, 0x02 and 0x04 a certificate on this connection and in this session; then whether its
+        // verification failed or there was none.
+        for identity in [None, Some(&alice)] {
+            let mut settings = site.client().version(protocol).alpn(&["h2"]);
+            if let Some(identity) = identity {
+                settings = settings.identity(identity);
+            }
+            let mut client = settings.connect(gate.address(), NAME).unwrap();
+            client.send("data");
+            let mut upstream = origin.accept();
+            let (from, to) = (client.wire.local_address(), client.wire.peer_address());
+            let head = upstream.exactly(16);
+            let block = upstream.exactly(usize::from(u16::from_be_bytes([head[14], head[15]])));
+            upstream.expect("data");
+            let (flags, verify, name) = match identity {
+                None => (vec![0x01], 1_u32, vec![]),
+                Some(_) => (vec![0x05, 0x07], 0, tlv(0x22, b"alice")),
+            };
+            let expected: Vec<Vec<u8>> = flags
+                .iter()
+                .map(|flags| {
+                    let ssl = [
+                        &[*flags][..],
+                        &verify.to_be_bytes(),
+                        &tlv(0x21, told.as_bytes()),
+                        &name,
+                        &tlv(0x23, cipher.as_bytes()),
+                    ]
+                    .concat();
+                    let tlvs = [tlv(0x01, b"h2"), tlv(0x02, NAME.as_bytes()), tlv(0x20, &ssl)].concat();
+                    version2(from, to, &tlvs)
+                })
+                .collect();
+            let sent = [head, block].concat();
+            assert!(expected.contains(&sent), "{told}: {}", sent.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn the_header_goes_before_the_tls_of_an_endpoint() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let origin = Origin::tcp();
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy_protocol = \"v2\"\n\
+         proxy = {{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{ca}\" }} }}\n",
+        origin.address()
+    );
+    let gate = lockgate().start(&toml);
+    let mut client = Wire::connect(gate.address());
+    client.send("data");
+    let mut wire = origin.accept();
+    wire.expect(version2(client.local_address(), client.peer_address(), &[]));
+    let mut upstream = Tls::accept(&server_config(&site.issued, None), wire).unwrap();
+    upstream.expect("data");
+}
+
+/// A listener that takes headers from 127.0.0.1 only, and hands them on.
+fn accepting(expected: &str, origin: &Origin) -> Lockgate {
+    let toml = format!(
+        "trusted = [\"127.0.0.1/32\"]\ntimeouts = {{ handshake = \"500ms\" }}\n\
+         [tcp.\"127.0.0.1:0\"]\naccept_proxy = \"{expected}\"\nproxy = \"{}\"\nproxy_protocol = \"v1\"\n",
+        origin.address()
+    );
+    lockgate().start(&toml)
+}
+
+const LINE: &str = "PROXY TCP4 203.0.113.9 198.51.100.1 41022 443\r\n";
+
+#[test]
+fn whom_a_header_tells_is_the_client_for_the_log_and_the_endpoint() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("require", &origin);
+    let binary = version2(
+        "203.0.113.9:41022".parse().unwrap(),
+        "198.51.100.1:443".parse().unwrap(),
+        &tlv(0xe0, b"custom"),
+    );
+    for header in [LINE.as_bytes(), &binary] {
+        let mut client = Wire::connect(gate.address());
+        client.send(header);
+        client.send("data");
+        origin.accept().expect(LINE.to_owned() + "data");
+        let port = client.local_address().port();
+        drop(client);
+        let line = gate.next_line();
+        assert_eq!((&line["client"], &line["client_port"]), (&"203.0.113.9".into(), &41022.into()), "{line}");
+        assert_eq!((&line["peer"], &line["peer_port"]), (&"127.0.0.1".into(), &port.into()), "{line}");
+        assert_eq!(line["received_bytes"], 4, "the header is not data: {line}");
+    }
+    let top = lockgate_testkit::eventually("the client in /top", || {
+        let top = gate.top();
+        let listed =
+            top["clients"].as_array()?.iter().find(|client| client["client"] == "203.0.113.9")?.clone();
+        (listed["received_bytes"] == 8).then_some(listed)
+    });
+    assert!(top.is_object());
+}
+
+#[test]
+fn a_header_comes_in_any_pieces_and_with_the_data() {
+    let origin = Origin::tcp();
+    let gate = accepting("require", &origin);
+    let mut client = Wire::connect(gate.address());
+    for byte in LINE.bytes() {
+        client.send([byte]);
+    }
+    origin.accept().expect(LINE);
+    let mut client = Wire::connect(gate.address());
+    client.send(LINE.to_owned() + "data in the same segment");
+    origin.accept().expect(LINE.to_owned() + "data in the same segment");
+}
+
+#[test]
+fn a_header_may_say_that_the_balancer_speaks_for_itself() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("require", &origin);
+    let local = [SIGNATURE, &[0x20, 0x00, 0, 0]].concat();
+    for header in [&local[..], b"PROXY UNKNOWN\r\n"] {
+        let mut client = Wire::connect(gate.address());
+        client.send(header);
+        client.send("data");
+        let port = client.local_address().port();
+        let told = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\ndata", gate.address().port());
+        origin.accept().expect(told);
+        drop(client);
+        assert_eq!(gate.next_line()["client_port"], port);
+    }
+}
+
+#[test]
+fn a_header_goes_before_tls() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let toml = "trusted = [\"127.0.0.1/32\"]\n".to_owned()
+        + &site.tls(origin.address(), "")
+        + "accept_proxy = \"require\"\n";
+    let mut gate = lockgate().start(&toml);
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let mut wire = Wire::connect(gate.address());
+        wire.send(LINE);
+        let mut client = Tls::connect(&site.client().version(version).build(), wire, NAME).unwrap();
+        client.send("data");
+        client.expect("data");
+        client.finish();
+        client.rest();
+        assert_eq!(gate.next_line()["client"], "203.0.113.9");
+    }
+}
+
+/// Sends `bytes` and waits for the end; the log's line about it.
+fn refused(gate: &mut Lockgate, bytes: &[u8]) -> Value {
+    let mut client = Wire::connect(gate.address());
+    client.send(bytes);
+    let (read, _) = client.end();
+    assert!(read.is_empty(), "nothing is answered");
+    gate.next_line()
+}
+
+#[test]
+fn a_header_that_is_wrong_closes_the_connection() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("require", &origin);
+    let v2 = |command: u8, family: u8, block: &[u8]| {
+        let len = u16::try_from(block.len()).unwrap().to_be_bytes();
+        [SIGNATURE, &[command, family], &len, block].concat()
+    };
+    let mut runs_over =
+        version2("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap(), &tlv(0x02, b"name"));
+    let at = runs_over.len() - 5;
+    runs_over[at] = 200; // the field claims more than the header has
+    for (what, bytes) in [
+        ("no header", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        ("a word that is almost right", b"PROXI TCP4 1.2.3.4 5.6.7.8 1 2\r\n".to_vec()),
+        ("another family", b"PROXY TCP4 ::1 ::1 1 2\r\n".to_vec()),
+        ("a port that is none", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 65536\r\n".to_vec()),
+        ("leading zeros", b"PROXY TCP4 192.0.2.001 192.0.2.2 1 2\r\n".to_vec()),
+        ("one field short", b"PROXY TCP4 192.0.2.1 192.0.2.2 1\r\n".to_vec()),
+        ("no end", [b"PROXY TCP4 ".as_slice(), &[b'1'; 200]].concat()),
+        ("a line feed alone", b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\n".to_vec()),
+        ("version 3", v2(0x31, 0x11, &[0; 12])),
+        ("an unknown command", v2(0x22, 0x11, &[0; 12])),
+        ("an unknown family", v2(0x21, 0x41, &[0; 12])),
+        ("a datagram", v2(0x21, 0x12, &[0; 12])),
+        ("too short for its addresses", v2(0x21, 0x11, &[0; 11])),
+        ("a field that runs over", runs_over),
+        ("65,535 bytes", [SIGNATURE, &[0x21, 0x11, 0xff, 0xff]].concat()),
+    ] {
+        let line = refused(&mut gate, &bytes);
+        assert_eq!(line["cause"], "refused_by_rule", "{what}: {line}");
+        assert!(line["detail"].as_str().unwrap().contains("PROXY"), "{what}: {line}");
+        assert!(line["endpoint"].is_null());
+    }
+    assert!(!origin.has_one(std::time::Duration::ZERO), "no endpoint was bothered");
+}
+
+#[test]
+fn a_header_that_does_not_come_to_its_end_is_closed_by_the_deadline() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("require", &origin);
+    let binary = version2("192.0.2.1:1".parse().unwrap(), "192.0.2.2:2".parse().unwrap(), &[]);
+    for cut in [&LINE.as_bytes()[..20], &binary[..5], &binary[..20]] {
+        let line = refused(&mut gate, cut);
+        assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()), "{line}");
+    }
+    // Closed by the client instead.
+    let mut client = Wire::connect(gate.address());
+    client.send(&LINE[..20]);
+    client.finish();
+    client.expect_end();
+    assert_eq!(gate.next_line()["cause"], "client_closed");
+}
+
+#[test]
+fn a_stranger_is_refused_where_a_header_is_required() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("require", &origin);
+    let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
+    stranger.send(LINE);
+    stranger.end().1.ok();
+    let line = gate.next_line();
+    assert_eq!((&line["cause"], &line["side"]), (&"refused_by_rule".into(), &"lockgate".into()), "{line}");
+    assert_eq!(
+        (&line["client"], &line["peer"]),
+        (&"127.0.0.2".into(), &"127.0.0.2".into()),
+        "nobody believes it"
+    );
+}
+
+#[test]
+fn where_a_header_is_optional_only_the_trusted_are_listened_to() {
+    let origin = Origin::tcp();
+    let mut gate = accepting("optional", &origin);
+    // Trusted, with a header and without one.
+    let mut client = Wire::connect(gate.address());
+    client.send(LINE.to_owned() + "data");
+    origin.accept().expect(LINE.to_owned() + "data");
+    drop(client);
+    assert_eq!(gate.next_line()["client"], "203.0.113.9");
+    let mut client = Wire::connect(gate.address());
+    client.send("GET / HTTP/1.1\r\n");
+    let port = client.local_address().port();
+    let own = format!("PROXY TCP4 127.0.0.1 127.0.0.1 {port} {}\r\n", gate.address().port());
+    origin.accept().expect(own + "GET / HTTP/1.1\r\n");
+    drop(client);
+    assert_eq!(gate.next_line()["client"], "127.0.0.1");
+    // To a stranger's header nobody listens: it is data.
+    let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
+    stranger.send(LINE);
+    let port = stranger.local_address().port();
+    let own = format!("PROXY TCP4 127.0.0.2 127.0.0.1 {port} {}\r\n", gate.address().port());
+    origin.accept().expect(own + LINE);
+    drop(stranger);
+    assert_eq!(gate.next_line()["client"], "127.0.0.2");
+}
+
+#[test]
+fn where_none_is_expected_a_header_is_data() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&crate::scene::plain(&origin.address()));
+    let mut client = Wire::connect(gate.address());
+    client.send(LINE);
+    origin.accept().expect(LINE);
+}

@@ -385,7 +385,8 @@ fn a_reset_in_the_middle_of_the_handshake_is_a_reset_by_the_client() {
 fn an_endpoint_that_is_absent_at_the_start_is_served_as_soon_as_it_answers() {
     let folder = Folder::new();
     let (address, path) = (deserted(), folder.path("app.sock"));
-    let toml = format!("{}[tcp.\"127.0.0.2:0\"]\nproxy = \"unix:{}\"\n", plain(&address.to_string()), text(&path));
+    let toml =
+        format!("{}[tcp.\"127.0.0.2:0\"]\nproxy = \"unix:{}\"\n", plain(&address.to_string()), text(&path));
     let mut gate = lockgate().start(&toml);
     for listener in ["127.0.0.1:0", "127.0.0.2:0"] {
         let mut client = Wire::connect(gate.at(listener));
@@ -430,7 +431,10 @@ fn a_unix_socket_that_is_replaced_while_running_is_followed() {
 #[test]
 fn where_one_endpoint_of_a_list_is_down_the_others_serve() {
     let (down, up) = (deserted(), Origin::tcp().echo());
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [\"{down}\", \"unix:/nonexistent/app.sock\", \"{}\"]\n", up.address());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{down}\", \"unix:/nonexistent/app.sock\", \"{}\"]\n",
+        up.address()
+    );
     let mut gate = lockgate().start(&toml);
     for _ in 0..6 {
         let mut client = Wire::connect(gate.address());
@@ -454,7 +458,11 @@ fn where_all_endpoints_are_down_the_log_says_so() {
 #[test]
 fn the_endpoint_with_the_fewest_connections_is_next() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n", origins[0].address(), origins[1].address());
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n",
+        origins[0].address(),
+        origins[1].address()
+    );
     let gate = lockgate().workers(2).start(&toml);
     let mut held = Vec::new();
     for _ in 0..4 {
@@ -505,7 +513,9 @@ fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
 fn a_connection_on_which_nothing_moves_ends_as_idle() {
     let site = Site::new();
     let origin = Origin::tcp();
-    let toml = "timeouts = { tunnel_idle = \"300ms\" }\n".to_owned() + &site.tls(&origin.address(), "") + &plain2(&origin);
+    let toml = "timeouts = { tunnel_idle = \"300ms\" }\n".to_owned()
+        + &site.tls(&origin.address(), "")
+        + &plain2(&origin);
     let mut gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.at("127.0.0.2:0"));
     let mut upstream = origin.accept();
@@ -580,7 +590,9 @@ fn tls_to_an_endpoint_is_verified() {
     let origin = Origin::tcp();
     let listener = |host: u8, name: &str, ca: &std::path::Path| {
         let (to, ca) = (origin.address(), text(ca));
-        format!("[tcp.\"127.0.0.{host}:0\"]\nproxy = {{ to = \"{to}\", tls = {{ name = \"{name}\", ca = \"{ca}\" }} }}\n")
+        format!(
+            "[tcp.\"127.0.0.{host}:0\"]\nproxy = {{ to = \"{to}\", tls = {{ name = \"{name}\", ca = \"{ca}\" }} }}\n"
+        )
     };
     let toml = listener(1, NAME, &ca) + &listener(2, "other.test", &ca) + &listener(3, NAME, &other);
     let mut gate = lockgate().start(&toml);
@@ -601,7 +613,8 @@ fn tls_to_an_endpoint_is_verified() {
     for listener in ["127.0.0.2:0", "127.0.0.3:0"] {
         let mut client = Wire::connect(gate.at(listener));
         client.send("secret");
-        let refused = Tls::accept(&served, origin.accept()).expect_err("the certificate is not what was asked for");
+        let refused =
+            Tls::accept(&served, origin.accept()).expect_err("the certificate is not what was asked for");
         assert!(Tls::alert(&refused).is_some(), "{refused}");
         client.end().1.ok();
         let line = gate.next_line();
@@ -638,8 +651,12 @@ fn an_endpoint_whose_tls_is_cut_off_does_not_become_a_clean_close() {
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let served = server_config(&site.issued, None);
     let origin = Origin::tcp();
-    let to = format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", origin.address(), text(&ca));
-    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = {to}\n[tcp.\"127.0.0.2:0\"]\ntls = \"{}\"\nproxy = {to}\n", site.cert);
+    let to =
+        format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", origin.address(), text(&ca));
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = {to}\n[tcp.\"127.0.0.2:0\"]\ntls = \"{}\"\nproxy = {to}\n",
+        site.cert
+    );
     let mut gate = lockgate().start(&toml);
 
     let mut client = Wire::connect(gate.at("127.0.0.1:0"));

@@ -1,1 +1,314 @@
-//! soon
+//! The rules of the house that a reader of the sources can check: who imports whom, and what no file has.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::docs::root;
+
+/// A source file: its path from the root, and its text.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// The text up to its inline tests.
+    fn code(&self) -> &str {
+        self.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+    }
+
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/")
+            || self.path.ends_with("/tests.rs")
+            || self.path.ends_with("/fixtures.rs")
+    }
+
+    fn is_in(&self, folder: &str) -> bool {
+        self.path.starts_with(folder)
+    }
+
+    /// Lines of code, numbered, without what is a comment from its first character on.
+    fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.code().lines().enumerate();
+        lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if !["target", ".git", "corpus", "artifacts", "img"].contains(&name.as_str()) {
+                walk(&path, found);
+            }
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+/// Files below `folder` of which `is_it`.
+fn files(folder: &str, is_it: impl Fn(&str) -> bool) -> Vec<Source> {
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    let text = |path: PathBuf| {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        let text = is_it(&name).then(|| std::fs::read_to_string(&path).ok()).flatten()?;
+        Some(Source { path: name, text })
+    };
+    found.into_iter().filter_map(text).collect()
+}
+
+fn sources() -> Vec<Source> {
+    let sources = files("crates", |path| path.ends_with(".rs"));
+    assert!(sources.len() > 50, "these are not the sources");
+    sources
+}
+
+/// Places, as one text.
+fn report(places: impl IntoIterator<Item = String>) {
+    let places: Vec<_> = places.into_iter().collect();
+    assert!(places.is_empty(), "\n{}", places.join("\n"));
+}
+
+/// Every line of code outside tests with `word` in files of which `is_it`.
+fn uses<'a>(
+    sources: &'a [Source],
+    word: &'a str,
+    is_it: impl Fn(&Source) -> bool + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    let concerned = sources.iter().filter(move |source| !source.is_test() && is_it(source));
+    concerned.flat_map(move |source| {
+        let found = source.lines().filter(move |(_, line)| line.contains(word));
+        found.map(|(at, line)| format!("{}:{at}: {}", source.path, line.trim()))
+    })
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let first = |source: &Source| source.text.lines().next().is_some_and(|line| line.starts_with("//! "));
+    let all = sources().into_iter().chain(files("fuzz/fuzz_targets", |path| path.ends_with(".rs")));
+    report(all.filter(|source| !first(source)).map(|source| source.path));
+}
+
+#[test]
+fn rustls_stays_in_the_room_of_tls() {
+    let sources = sources();
+    let elsewhere = |source: &Source| {
+        !source.is_in("crates/lockgate-net/src/tls") && !source.is_in("crates/lockgate-testkit")
+    };
+    report(uses(&sources, "rustls::", elsewhere));
+}
+
+#[test]
+fn unsafe_stays_in_the_room_of_system_calls() {
+    let sources = sources();
+    let word = "unsafe";
+    let elsewhere = |source: &Source| source.path != "crates/lockgate-net/src/syscall.rs";
+    let found = uses(&sources, word, elsewhere);
+    report(found.filter(|line| {
+        !line.contains("forbid(unsafe_code)")
+            && !line.contains("deny(unsafe_code)")
+            && !line.contains("allow(unsafe_code")
+    }));
+}
+
+/// What the manifest of a crate of ours depends on, outside tests.
+fn dependencies(name: &str) -> BTreeSet<String> {
+    let manifest = std::fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+    let section = manifest.split("\n[dependencies]\n").nth(1).expect("a section of dependencies");
+    let section = section.split("\n[").next().unwrap_or_default();
+    let name = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+    section.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')).map(name).collect()
+}
+
+#[test]
+fn crates_import_only_from_floors_below() {
+    let never: [(&str, &[&str]); 5] = [
+        (
+            "lockgate-metrics",
+            &["lockgate", "lockgate-net", "lockgate-proxy", "lockgate-config", "lockgate-http", "tokio"],
+        ),
+        ("lockgate-config", &["lockgate-net", "lockgate-proxy", "lockgate-metrics", "tokio", "rustls"]),
+        (
+            "lockgate-net",
+            &["lockgate-config", "lockgate-http", "lockgate-proxy", "lockgate-metrics", "tracing", "serde"],
+        ),
+        ("lockgate-proxy", &["lockgate-config", "serde", "serde_json", "rustls", "toml", "clap", "nix"]),
+        ("lockgate", &["rustls"]),
+    ];
+    let broken = never.iter().flat_map(|(name, never)| {
+        let has = dependencies(name);
+        let found = never.iter().filter(move |other| has.contains(**other));
+        found.map(move |other| format!("{name} must not depend on {other}"))
+    });
+    report(broken);
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!dependencies(&name).contains("lockgate-testkit"), "{name}: the testkit is for tests only");
+    }
+}
+
+#[test]
+fn only_the_assembly_knows_both_what_was_written_and_what_runs() {
+    let sources = sources();
+    let both = sources
+        .iter()
+        .filter(|source| source.is_in("crates/lockgate/src") && !source.is_test())
+        .filter(|source| {
+            // The supervisor and its rooms start what the assembly made, by settings that are only theirs.
+            let starts = ["assemble.rs", "supervisor.rs", "check.rs", "start.rs"];
+            let may =
+                starts.iter().any(|name| source.path.ends_with(name)) || source.path.contains("/supervisor/");
+            !may && source.code().contains("lockgate_config::") && source.code().contains("lockgate_proxy::")
+        });
+    report(both.map(|source| source.path.clone()));
+}
+
+#[test]
+fn the_rooms_of_the_heart_call_in_one_direction() {
+    let sources = sources();
+    let never = [
+        ("crates/lockgate-proxy/src/upstream/", &["crate::downstream", "crate::action", "crate::route"][..]),
+        ("crates/lockgate-proxy/src/action/", &["crate::downstream", "crate::route"]),
+    ];
+    let found = never.iter().flat_map(|(folder, words)| {
+        let sources = &sources;
+        words.iter().flat_map(move |word| uses(sources, word, move |source| source.is_in(folder)))
+    });
+    report(found);
+}
+
+#[test]
+fn workers_share_nothing_but_the_table_of_limits() {
+    let sources = sources();
+    let heart =
+        |source: &Source| source.is_in("crates/lockgate-proxy") && !source.path.ends_with("/limits.rs");
+    let words = ["tokio::spawn", "Mutex<", "RwLock<", "std::env::", "tokio::signal", "tokio::time"];
+    report(words.into_iter().flat_map(|word| uses(&sources, word, heart)));
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Put together here, so that this file does not have what it forbids.
+    let words =
+        [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["dbg", "!("], ["unimplemented", "!("]];
+    let words = words.map(|parts| parts.concat());
+    let all = sources()
+        .into_iter()
+        .chain(files("bench", |_| true))
+        .chain(files("docs", |path| path.ends_with(".md")));
+    let found = all.flat_map(|source| {
+        let has = |line: &str| words.iter().any(|word| whole_word(line, word));
+        let lines: Vec<_> = source
+            .text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| has(line))
+            .map(|(at, line)| format!("{}:{}: {}", source.path, at + 1, line.trim()))
+            .collect();
+        lines
+    });
+    report(found);
+}
+
+/// Whether `line` has `word` with no letter right before or after it.
+fn whole_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        let call = word.ends_with('(');
+        !letter(line[..at].chars().next_back()) && (call || !letter(line[at + word.len()..].chars().next()))
+    })
+}
+
+#[test]
+fn no_path_of_a_machine_is_in_any_file() {
+    let words = [["/ho", "me/"], ["/ro", "ot/"], ["/wo", "rk/"], ["/Us", "ers/"], ["/tmp/", "target"]]
+        .map(|parts| parts.concat());
+    let text = |path: &str| !path.ends_with(".png") && !path.ends_with(".lock");
+    let mut all = files("crates", text);
+    for folder in ["docs", "bench", "packaging", "fuzz", ".ci"] {
+        all.extend(files(folder, text));
+    }
+    for page in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Cargo.toml", "deny.toml"]
+    {
+        if let Ok(text) = std::fs::read_to_string(root().join(page)) {
+            all.push(Source { path: page.to_owned(), text });
+        }
+    }
+    let found = all.iter().flat_map(|source| {
+        let lines = source.text.lines().enumerate();
+        let bad = lines.filter(|(_, line)| words.iter().any(|word| starts_path(line, word)));
+        bad.map(|(at, line)| format!("{}:{}: {}", source.path, at + 1, line.trim()))
+    });
+    report(found);
+}
+
+/// Whether a path in `line` begins with `word`: `docs/work/` does not.
+fn starts_path(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || ".}_-".contains(c))
+    })
+}
+
+#[test]
+fn names_that_say_nothing_are_not_used_for_rooms() {
+    let nothing = ["util", "utils", "common", "helpers", "helper", "manager", "context", "globals", "misc"];
+    let named = |source: &Source| {
+        let mut parts = source.path.trim_end_matches(".rs").split('/');
+        parts.any(|part| nothing.contains(&part) || part.ends_with("_main"))
+    };
+    report(sources().into_iter().filter(named).map(|source| source.path));
+}
+
+#[test]
+fn the_roots_of_crates_and_rooms_hold_no_logic() {
+    let root = |source: &Source| source.path.ends_with("/lib.rs") || source.path.ends_with("/mod.rs");
+    let found = sources().into_iter().filter(root).filter(|source| {
+        let functions =
+            source.lines().filter(|(_, line)| line.trim_start().starts_with("fn ") || line.contains(" fn "));
+        functions.count() > 2
+    });
+    report(found.map(|source| source.path));
+}
+
+#[test]
+fn no_file_outgrows_its_room() {
+    let long = |source: &Source| !source.is_test() && source.code().lines().count() > 600;
+    report(
+        sources()
+            .into_iter()
+            .filter(long)
+            .map(|source| format!("{}: {} lines", source.path, source.code().lines().count())),
+    );
+}
+
+#[test]
+fn every_foreign_crate_says_why_it_is_there() {
+    // Once is enough: by the crate of ours that uses it first, or where versions are shared.
+    let mut explained = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let manifest = std::fs::read_to_string(entry.unwrap().path().join("Cargo.toml")).unwrap();
+        let Some(section) = manifest.split("\n[dependencies]\n").nth(1) else { continue };
+        for line in section.split("\n[").next().unwrap_or_default().lines().filter(|line| line.contains('='))
+        {
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+            if line.contains(" # ") {
+                explained.insert(name.clone());
+            }
+            used.insert(name);
+        }
+    }
+    // What everybody knows, or comes with another one, needs no words.
+    let known = ["tokio", "thiserror", "tracing-subscriber", "tempfile", "hyper-util"];
+    let silent = used.into_iter().filter(|name| {
+        !explained.contains(name) && !name.starts_with("lockgate") && !known.contains(&name.as_str())
+    });
+    report(silent);
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = workspace.split("members = [").nth(1).unwrap().split(']').next().unwrap();
+    report(members.lines().filter(|line| line.contains("crates/") && !line.contains('#')).map(str::to_owned));
+}

@@ -38,7 +38,9 @@ fn an_exact_name_wins_over_a_wildcard_and_both_over_the_default() {
     );
     let gate = lockgate().start(&toml);
     let client = site.client();
-    for (name, expected) in [("www.shop.test", "exact"), ("a.shop.test", "wildcard"), ("default.test", "default")] {
+    for (name, expected) in
+        [("www.shop.test", "exact"), ("a.shop.test", "wildcard"), ("default.test", "default")]
+    {
         let tls = client.connect(gate.address(), name).unwrap();
         assert_eq!(shown(&tls, &issued), expected, "{name}");
     }
@@ -139,9 +141,17 @@ fn of_two_certificates_of_one_name_the_client_gets_the_kind_that_it_can_check() 
         origin.address()
     );
     let gate = lockgate().start(&toml);
-    for (kind, cipher) in [("ECDSA", "ECDHE-ECDSA-AES128-GCM-SHA256"), ("RSA", "ECDHE-RSA-AES128-GCM-SHA256")] {
-        let Some(said) = openssl(&["-connect", &gate.address().to_string(), "-servername", NAME, "-tls1_2", "-cipher", cipher])
-        else {
+    for (kind, cipher) in [("ECDSA", "ECDHE-ECDSA-AES128-GCM-SHA256"), ("RSA", "ECDHE-RSA-AES128-GCM-SHA256")]
+    {
+        let Some(said) = openssl(&[
+            "-connect",
+            &gate.address().to_string(),
+            "-servername",
+            NAME,
+            "-tls1_2",
+            "-cipher",
+            cipher,
+        ]) else {
             return;
         };
         assert!(said.contains(cipher), "{kind}: {said}");
@@ -172,7 +182,9 @@ fn a_client_that_can_gets_the_post_quantum_group() {
     let group = |tls: &Tls| tls.agreed().negotiated_key_exchange_group().unwrap().name();
     assert_eq!(group(&site.connect(&gate)), NamedGroup::X25519MLKEM768);
     let mut old = site.client();
-    for (offered, expected) in [(kx_group::X25519, NamedGroup::X25519), (kx_group::SECP256R1, NamedGroup::secp256r1)] {
+    for (offered, expected) in
+        [(kx_group::X25519, NamedGroup::X25519), (kx_group::SECP256R1, NamedGroup::secp256r1)]
+    {
         old.groups = vec![offered];
         assert_eq!(group(&old.connect(gate.address(), NAME).unwrap()), expected);
     }
@@ -185,7 +197,11 @@ fn a_policy_leaves_only_what_it_names() {
     let toml = site.listener("127.0.0.1:0", origin.address(), ", policy = \"modern\"")
         + &site.listener("127.0.0.2:0", origin.address(), ", policy = { versions = [\"1.2\"] }")
         + &site.listener("127.0.0.3:0", origin.address(), ", policy = { groups = [\"secp256r1\"] }")
-        + &site.listener("127.0.0.4:0", origin.address(), ", policy = { suites = [\"TLS13_CHACHA20_POLY1305_SHA256\"], versions = [\"1.3\"] }");
+        + &site.listener(
+            "127.0.0.4:0",
+            origin.address(),
+            ", policy = { suites = [\"TLS13_CHACHA20_POLY1305_SHA256\"], versions = [\"1.3\"] }",
+        );
     let gate = lockgate().start(&toml);
     let at = |host: u8| gate.at(&format!("127.0.0.{host}:0"));
     let refused = site.client().version(&TLS12).connect(at(1), NAME).unwrap_err();
@@ -228,7 +244,10 @@ fn where_client_certificates_are_required_only_the_right_ones_come_in() {
                 let refused = refusal(client.clone().identity(bad).connect(gate.at(listener), NAME));
                 assert!(refused.is_some(), "by {listener}");
                 let line = gate.next_line();
-                assert_eq!((&line["cause"], &line["endpoint"]), (&"handshake_failed".into(), &serde_json::Value::Null));
+                assert_eq!(
+                    (&line["cause"], &line["endpoint"]),
+                    (&"handshake_failed".into(), &serde_json::Value::Null)
+                );
             }
         }
         let refused = refusal(client.connect(gate.at("127.0.0.1:0"), NAME));
@@ -271,7 +290,8 @@ fn an_endpoint_that_wants_a_certificate_of_ours_is_a_failed_connect() {
     let site = Site::new();
     let ca = site.folder.write("ca.pem", site.authority.pem());
     let origin = Origin::tcp();
-    let to = format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", origin.address(), text(&ca));
+    let to =
+        format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", origin.address(), text(&ca));
     let mut gate = lockgate().start(&format!("[tcp.\"127.0.0.1:0\"]\nproxy = {to}\n"));
     let mut client = lockgate_testkit::Wire::connect(gate.address());
     Tls::accept(&server_config(&site.issued, Some(&site.authority)), origin.accept()).unwrap_err();

@@ -55,7 +55,8 @@ fn a_port_can_be_taken_again_at_once_after_a_stop() {
     let mut open = Wire::connect(address);
     echoes(&mut open, "hello");
     drop(gate);
-    let again = lockgate().workers(2).start(&format!("[tcp.\"{address}\"]\nproxy = \"{}\"\n", origin.address()));
+    let again =
+        lockgate().workers(2).start(&format!("[tcp.\"{address}\"]\nproxy = \"{}\"\n", origin.address()));
     assert_eq!(again.address(), address);
     echoes(&mut Wire::connect(address), "hello again");
 }
@@ -99,8 +100,12 @@ fn without_permission_for_a_low_port_it_says_who_may() {
     std::fs::write(&file, format!("{key}\nproxy = \"127.0.0.1:9\"\n")).unwrap();
     let mut launch = lockgate();
     if rustix::process::geteuid().is_root() {
-        let nobody = ["setpriv", "--reuid=nobody", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
-        let works = std::process::Command::new(nobody[0]).args(&nobody[1..]).args([env!("CARGO_BIN_EXE_lockgate"), "version"]).status();
+        let nobody =
+            ["setpriv", "--reuid=nobody", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all"];
+        let works = std::process::Command::new(nobody[0])
+            .args(&nobody[1..])
+            .args([env!("CARGO_BIN_EXE_lockgate"), "version"])
+            .status();
         if !works.is_ok_and(|status| status.success()) {
             return println!("skipped: the program cannot be run as nobody here");
         }
@@ -116,7 +121,11 @@ fn without_permission_for_a_low_port_it_says_who_may() {
 fn an_unknown_user_fails_the_start() {
     let ended = lockgate().fail(&("user = \"no-such-user\"\n".to_owned() + &plain("127.0.0.1:9")));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("error[E0110]") && ended.stderr.contains("no-such-user"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("error[E0110]") && ended.stderr.contains("no-such-user"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -167,7 +176,8 @@ fn ticket_keys_that_are_none_fail_the_start() {
     let site = Site::new();
     for content in ["", "short\n", "# only words\n"] {
         let file = site.folder.write("tickets", content);
-        let ended = lockgate().fail(&site.tls("127.0.0.1:9", &format!(", tickets = {{ keys = \"{}\" }}", text(&file))));
+        let ended = lockgate()
+            .fail(&site.tls("127.0.0.1:9", &format!(", tickets = {{ keys = \"{}\" }}", text(&file))));
         assert_eq!(ended.code, Some(1), "{content:?}: {}", ended.stderr);
         assert!(ended.stderr.contains("error[E0105]"), "{}", ended.stderr);
     }
@@ -178,7 +188,8 @@ fn a_log_or_state_that_cannot_be_written_fails_the_start() {
     let folder = Folder::new();
     let file = folder.write("file", "");
     for (key, code) in [("access_log", "E0112"), ("state", "E0111")] {
-        let ended = lockgate().fail(&(format!("{key} = \"{}/below\"\n", text(&file)) + &plain("127.0.0.1:9")));
+        let ended =
+            lockgate().fail(&(format!("{key} = \"{}/below\"\n", text(&file)) + &plain("127.0.0.1:9")));
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
         assert!(ended.stderr.contains(code), "{}", ended.stderr);
     }
@@ -190,5 +201,9 @@ fn a_metrics_address_that_is_taken_fails_the_start() {
     let address = taken.local_addr().unwrap();
     let ended = lockgate().fail(&(format!("metrics = \"{address}\"\n") + &plain("127.0.0.1:9")));
     assert_eq!(ended.code, Some(1));
-    assert!(ended.stderr.contains("E0107") && ended.stderr.contains(&address.to_string()), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("E0107") && ended.stderr.contains(&address.to_string()),
+        "{}",
+        ended.stderr
+    );
 }

@@ -40,7 +40,10 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
 fn plain_http_on_a_tls_port_gets_an_answer_that_people_can_read() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
-    for request in ["GET / HTTP/1.1\r\nHost: app.test\r\n\r\n", "POST /upload HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello"] {
+    for request in [
+        "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n",
+        "POST /upload HTTP/1.1\r\ncontent-length: 5\r\n\r\nhello",
+    ] {
         let mut client = Wire::connect(gate.address());
         client.send(request);
         client.finish();
@@ -94,7 +97,11 @@ fn a_client_hello_that_is_cut_off_is_closed_by_the_client() {
         client.finish();
         client.end().1.ok();
         let line = gate.next_line();
-        assert_eq!((&line["cause"], &line["side"]), (&"client_closed".into(), &"downstream".into()), "{len} bytes");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"client_closed".into(), &"downstream".into()),
+            "{len} bytes"
+        );
     }
 }
 
@@ -175,7 +182,8 @@ fn padded(hello: &[u8], len: usize) -> Vec<u8> {
     at += 1 + usize::from(made[at]); // compression
     let zeros = len - message.len() - 4;
     // First of the extensions: pre-shared keys must be the last (RFC 8446 §4.2.11).
-    let padding = [&21_u16.to_be_bytes()[..], &u16::try_from(zeros).unwrap().to_be_bytes(), &vec![0; zeros]].concat();
+    let padding =
+        [&21_u16.to_be_bytes()[..], &u16::try_from(zeros).unwrap().to_be_bytes(), &vec![0; zeros]].concat();
     let extensions = usize::from(u16::from_be_bytes([made[at], made[at + 1]])) + padding.len();
     made[at..at + 2].copy_from_slice(&u16::try_from(extensions).unwrap().to_be_bytes());
     made.splice(at + 2..at + 2, padding);
@@ -216,7 +224,11 @@ fn a_record_that_is_too_long_or_does_not_open_ends_the_connection_by_its_alert()
             let error = end.unwrap_err();
             assert_eq!(Tls::alert(&error), Some(alert), "{version:?}: {error}");
             let line = gate.next_line();
-            assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()), "{line}");
+            assert_eq!(
+                (&line["cause"], &line["side"]),
+                (&"client_reset".into(), &"downstream".into()),
+                "{line}"
+            );
             assert!(line["detail"].is_string(), "{line}");
         }
     }
@@ -291,7 +303,15 @@ fn renegotiation_is_refused() {
     let site = Site::new();
     let (_origin, mut gate) = started(&site);
     let spawned = Command::new("openssl")
-        .args(["s_client", "-tls1_2", "-legacy_renegotiation", "-connect", &gate.address().to_string(), "-servername", NAME])
+        .args([
+            "s_client",
+            "-tls1_2",
+            "-legacy_renegotiation",
+            "-connect",
+            &gate.address().to_string(),
+            "-servername",
+            NAME,
+        ])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -307,7 +327,11 @@ fn renegotiation_is_refused() {
     drop(stdin);
     let output = openssl.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()), "{line} {said}");
+    assert_eq!(
+        (&line["cause"], &line["side"]),
+        (&"client_reset".into(), &"downstream".into()),
+        "{line} {said}"
+    );
     assert!(line["detail"].as_str().unwrap().contains("renegotiate"), "{line} {said}");
     assert!(said.to_lowercase().contains("no renegotiation"), "{said}");
 }
@@ -336,7 +360,11 @@ fn a_client_that_refuses_our_certificate_is_counted_as_such() {
     let suspicious = ClientSettings::trusting(&lockgate_testkit::Authority::new("Other"));
     suspicious.connect(gate.address(), NAME).unwrap_err();
     failed(&mut gate, &site, "an unknown authority");
-    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"refused_our_certificate\""], 1.0);
+    gate.wait_for_sample(
+        "lockgate_tls_handshake_failures_total",
+        &["reason=\"refused_our_certificate\""],
+        1.0,
+    );
 }
 
 #[test]

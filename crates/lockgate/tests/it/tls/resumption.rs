@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use lockgate_testkit::{Authority, ClientSettings, Origin, Tls, Wire};
-use rustls::{ClientConfig, HandshakeKind};
 use rustls::version::{TLS12, TLS13};
+use rustls::{ClientConfig, HandshakeKind};
 
 use crate::scene::{NAME, Site, lockgate, text};
 
@@ -26,7 +26,8 @@ fn by_each_version(client: &ClientSettings) -> [Arc<ClientConfig>; 2] {
 
 /// A file of ticket keys: one key a line, the first one makes tickets.
 fn keys(numbers: &[u8]) -> String {
-    let key = |number: &u8| (0..48).map(|at| format!("{:02x}", number.wrapping_mul(31) ^ at)).collect::<String>();
+    let key =
+        |number: &u8| (0..48).map(|at| format!("{:02x}", number.wrapping_mul(31) ^ at)).collect::<String>();
     numbers.iter().map(|number| key(number) + "\n").collect()
 }
 
@@ -64,9 +65,10 @@ fn with_a_key_file_sessions_survive_a_restart_and_without_one_they_do_not() {
     let site = Site::new();
     let origin = Origin::tcp().echo();
     let file = text(&site.folder.write("tickets", keys(&[1])));
-    for (tickets, expected) in
-        [(format!(", tickets = {{ keys = \"{file}\" }}"), HandshakeKind::Resumed), (String::new(), HandshakeKind::Full)]
-    {
+    for (tickets, expected) in [
+        (format!(", tickets = {{ keys = \"{file}\" }}"), HandshakeKind::Resumed),
+        (String::new(), HandshakeKind::Full),
+    ] {
         let toml = site.tls(origin.address(), &tickets);
         let configs = by_each_version(&site.client());
         let gate = lockgate().start(&toml);
@@ -106,7 +108,8 @@ fn sessions_survive_a_rotation_of_the_key_file_until_their_key_is_gone() {
     gate.signal(lockgate_testkit::Signal::HUP);
     lockgate_testkit::eventually("the key is gone", || {
         let config = by_each_version(&site.client());
-        let replaced = gate.stderr().json().iter().filter(|line| line["message"] == "certificate replaced").count();
+        let replaced =
+            gate.stderr().json().iter().filter(|line| line["message"] == "certificate replaced").count();
         visit(&config[1], gate.address(), NAME);
         (replaced >= 2).then_some(())
     });
