@@ -213,6 +213,19 @@ impl Relay {
         Ok(())
     }
 
+    /// Whether tickets for the client wait for data to share a packet with.
+    pub fn holds(&self) -> bool {
+        !self.downward.held.is_empty()
+    }
+
+    /// Lets what is held go without data.
+    pub fn release(&mut self) {
+        // Whatever is pending was sealed after it, and so took it along.
+        if self.downward.pending.is_empty() {
+            self.downward.pending = std::mem::take(&mut self.downward.held);
+        }
+    }
+
     /// Tells a TLS client that we end; for a cut by a limit or a drain. What is unsent is lost.
     pub async fn abandon(&mut self) {
         poll_fn(|cx| {

@@ -21,8 +21,6 @@ use crate::socket::Socket;
 const READ: usize = 4096;
 /// What may be received and not yet used: the longest handshake message that rustls takes is 64 KB.
 const MAX_UNUSED: usize = 128 * 1024;
-/// What one flight of handshake messages has at the most, as a first guess.
-const FLIGHT: usize = 4096;
 
 const TLS13: &str = "TLSv1.3";
 
@@ -126,8 +124,8 @@ pub async fn accept(socket: &Socket, acceptor: &Acceptor, received: Vec<u8>) -> 
         }
     }
     let negotiated = negotiated(&connection)?;
-    // What is unsent in TLS 1.3 are tickets: where a request is here already they share the packet of its answer.
-    if negotiated.version != TLS13 || (wire.incoming.is_empty() && wire.rest.early.is_empty()) {
+    // What is unsent in TLS 1.3 are tickets: they share the packet of the first answer.
+    if negotiated.version != TLS13 {
         wire.flush().await?;
     }
     let (secrets, kernel) = connection.dangerous_into_kernel_connection()?;
@@ -182,13 +180,12 @@ fn absorb<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>, 
         Err(error) => Step::Failed(error),
         Ok(ConnectionState::EncodeTlsData(mut message)) => {
             let start = outgoing.len();
-            outgoing.resize(start + FLIGHT, 0);
-            let mut encoded = message.encode(&mut outgoing[start..]);
-            if let Err(EncodeError::InsufficientSize(needed)) = &encoded {
+            // Asked without room, it says how much it needs.
+            if let Err(EncodeError::InsufficientSize(needed)) = message.encode(&mut []) {
                 outgoing.resize(start + needed.required_size, 0);
-                encoded = message.encode(&mut outgoing[start..]);
+                let encoded = message.encode(&mut outgoing[start..]);
+                outgoing.truncate(start + encoded.unwrap_or(0));
             }
-            outgoing.truncate(start + encoded.unwrap_or(0));
             Step::Again
         }
         // It leaves before we wait for anything, in one write with what follows.

@@ -23,6 +23,8 @@ use crate::metrics::ListenerCells;
 use crate::upstream::{DialError, Hold};
 use crate::worker::{Worker, unix_millis};
 
+/// How long session tickets wait for an answer to share a packet with.
+const MOMENT: Duration = Duration::from_millis(100);
 /// How long a connection lives before it is worth the system calls that only long-lived ones need.
 const YOUTH: Duration = Duration::from_secs(5);
 /// For a client that is told something before the close to read it: a reset could overtake it.
@@ -285,10 +287,19 @@ impl Connection {
         let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
-        self.guard.phase(YOUTH);
         self.guard.idle(self.listener.idle);
-        let mut outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
-        if outcome.as_ref().is_err_and(|&cut| cut == Cut::Deadline) {
+        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        let mut outcome = Err(Cut::Deadline);
+        if relay.holds() {
+            self.guard.phase(MOMENT);
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        if outlived(&outcome) {
+            relay.release();
+            self.guard.phase(YOUTH);
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        if outlived(&outcome) {
             self.guard.settle();
             if let Some(idle) = self.listener.keepalive {
                 // Without probes a dead peer is found by the idle limit.

@@ -86,6 +86,7 @@ fn a_changed_byte_anywhere_is_refused() {
     for terms in TERMS {
         let (mut sealer, mut opener) = ends(terms);
         let record = seal(&mut sealer, ContentType::ApplicationData, b"attack at dawn");
+        let number = opener.0.sequence;
         for at in 0..record.len() {
             for change in [1, 2, 4, 0x80, 0xff] {
                 let mut tampered = record.clone();
@@ -106,9 +107,7 @@ fn a_changed_byte_anywhere_is_refused() {
                     // The minor version of TLS 1.2 is ours in what is authenticated.
                     (2, false) => {
                         assert_eq!(result, Ok((ContentType::ApplicationData, b"attack at dawn".to_vec())));
-                        (sealer.0.sequence, opener.0.sequence) = (0, 0);
-                        let (number, _) = (opener.0.sequence, sealer.0.sequence);
-                        opener.0.sequence = number + 1;
+                        opener.0.sequence = number;
                     }
                     (3, _) => assert!(matches!(result, Err(RecordError::Overflow | RecordError::BadMac)), "{result:?}"),
                     (4, _) => assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac))),

@@ -82,6 +82,7 @@ fn garbage_ends_the_connection_and_nothing_else() {
         let mut client = Wire::connect(gate.address());
         client.write_all(sent).ok();
         client.end().1.ok();
+        drop(client); // until then it is waited for, so that no reset overtakes the alert
         failed(&mut gate, &site, what);
     }
 }
@@ -165,7 +166,6 @@ fn a_client_hello_in_many_records_succeeds() {
     let site = Site::new();
     let (_origin, gate) = started(&site);
     let mut client: ClientSettings = site.client();
-    // Of records shorter than this there would be more than 32 that carry no data.
     client.longest_record = Some(128);
     let mut tls = client.connect(gate.address(), NAME).unwrap();
     tls.send(bytes(13, 10_000));

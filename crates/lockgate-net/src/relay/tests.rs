@@ -1,0 +1,669 @@
+//! Relays over sockets, with scripted peers on both sides and no clock.
+
+use std::future::Future;
+
+use super::*;
+use crate::tls::handshake::tests::{
+    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, longest_tickets, pair, receive_all, receive_some, run,
+    send_all, settled_pair, tcp_sockets, twins, unix_sockets,
+};
+use crate::tls::record::{ContentType, Opener};
+
+/// Two peers with a relay between them.
+struct Bench {
+    client: Socket,
+    origin: Socket,
+    relay: Relay,
+    scratch: Rc<Scratch>,
+    meter: Rc<Meter>,
+    habits: Rc<Habits>,
+}
+
+impl Bench {
+    fn plain(sockets: fn() -> (Socket, Socket)) -> Self {
+        Self::new(sockets, None, None, Preface::default())
+    }
+
+    fn new(
+        sockets: fn() -> (Socket, Socket),
+        down: Option<Box<Session>>,
+        up: Option<Box<Session>>,
+        preface: Preface,
+    ) -> Self {
+        let ((client, near), (far, origin)) = (sockets(), sockets());
+        let relay = Relay::new(side(near, down), side(far, up), preface).unwrap();
+        let (meter, habits) = (Rc::default(), Rc::default());
+        Self { client, origin, relay, scratch: Scratch::new(Pipes::new(8)), meter, habits }
+    }
+
+    /// Starts the relay and leaves the peers.
+    fn start(mut self) -> Running {
+        let (meter, habits) = (self.meter.clone(), self.habits.clone());
+        let task = tokio::task::spawn_local(async move {
+            let end = self.relay.run(&self.scratch, &self.meter, &self.habits).await;
+            (end, self.relay)
+        });
+        Running { client: self.client, origin: self.origin, task, meter, habits }
+    }
+
+    /// Polls the relay until it waits, at most `turns` times; what it ended with, if it did.
+    async fn poll_until_idle(&mut self, turns: usize) -> Option<End> {
+        for _ in 0..turns {
+            // Lets the runtime look which sockets are ready.
+            tokio::task::yield_now().await;
+            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.habits));
+            if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
+                return Some(end);
+            }
+        }
+        None
+    }
+}
+
+struct Running {
+    client: Socket,
+    origin: Socket,
+    task: tokio::task::JoinHandle<(End, Relay)>,
+    meter: Rc<Meter>,
+    habits: Rc<Habits>,
+}
+
+fn side(socket: Socket, session: Option<Box<Session>>) -> Side {
+    match session {
+        Some(session) => Side::tls(socket, session),
+        None => Side::plain(socket),
+    }
+}
+
+const SOCKETS: [fn() -> (Socket, Socket); 2] = [unix_sockets, tcp_sockets];
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n * 31 % 253) as u8).collect()
+}
+
+fn finished(end: &End) -> Which {
+    match end {
+        End::Finished(first) => *first,
+        End::Failed(which, error) => panic!("{which:?} failed: {error}"),
+    }
+}
+
+#[test]
+fn an_end_of_either_side_is_passed_on_while_the_other_goes_on() {
+    for sockets in SOCKETS {
+        run(async {
+            let Running { client, origin, task, meter, .. } = Bench::plain(sockets).start();
+            send_all(&client, b"question").await;
+            client.shutdown_write().unwrap();
+            assert_eq!(receive_all(&origin).await.unwrap(), b"question");
+            for word in ["one", "two"] {
+                send_all(&origin, word.as_bytes()).await;
+                assert_eq!(receive_some(&client).await.unwrap(), word.as_bytes());
+            }
+            drop(origin);
+            let (end, relay) = task.await.unwrap();
+            assert_eq!(finished(&end), Which::Downstream);
+            drop(relay);
+            assert_eq!(receive_some(&client).await.unwrap(), b"", "an end, not a reset");
+            assert_eq!((meter.received.get(), meter.sent.get()), (8, 6));
+        });
+        run(async {
+            let Running { client, origin, task, .. } = Bench::plain(sockets).start();
+            send_all(&origin, b"greeting").await;
+            origin.shutdown_write().unwrap();
+            assert_eq!(receive_all(&client).await.unwrap(), b"greeting");
+            send_all(&client, b"bye").await;
+            assert_eq!(receive_some(&origin).await.unwrap(), b"bye");
+            drop(client);
+            let (end, relay) = task.await.unwrap();
+            assert_eq!(finished(&end), Which::Upstream);
+            drop(relay);
+            assert_eq!(receive_some(&origin).await.unwrap(), b"");
+        });
+    }
+}
+
+#[test]
+fn both_ways_at_once_lose_nothing() {
+    for sockets in SOCKETS {
+        run(async {
+            let Running { client, origin, task, meter, .. } = Bench::plain(sockets).start();
+            let (up, down) = (bytes(3_000_000), bytes(2_000_001));
+            let (client, origin) = (Rc::new(client), Rc::new(origin));
+            for (from, data) in [(client.clone(), up.clone()), (origin.clone(), down.clone())] {
+                tokio::task::spawn_local(async move {
+                    send_all(&from, &data).await;
+                    from.shutdown_write().unwrap();
+                });
+            }
+            let at_client = tokio::task::spawn_local({
+                let client = client.clone();
+                async move { receive_all(&client).await.unwrap() }
+            });
+            assert!(receive_all(&origin).await.unwrap() == up);
+            assert!(at_client.await.unwrap() == down);
+            finished(&task.await.unwrap().0);
+            assert_eq!((meter.received.get(), meter.sent.get()), (3_000_000, 2_000_001));
+        });
+    }
+}
+
+#[test]
+fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
+    for terms in [None, Some(TLS13_TERMS)] {
+        run(async {
+            let session = terms.map(|terms| settled_pair(terms).session);
+            let mut bench = Bench::new(unix_sockets, session, None, Preface::default());
+            // The client never reads; the origin sends until it cannot any more.
+            let (mut sent, data) = (0, bytes(1 << 16));
+            for _ in 0..1000 {
+                if let Ok(more) = rustix::io::write(&bench.origin, &data) {
+                    sent += more;
+                }
+                assert!(bench.poll_until_idle(1).await.is_none());
+            }
+            assert_eq!(rustix::io::write(&bench.origin, &data), Err(rustix::io::Errno::AGAIN));
+            let kept = bench.relay.downward.pending.len() - bench.relay.downward.sent;
+            assert!(kept > 0 && bench.relay.downward.pending.capacity() <= Session::sealed_len(READ), "{kept}");
+            assert!(sent < 4 << 20 && bench.meter.sent.get() <= sent as u64);
+            assert!(bench.relay.upward.pending.is_empty());
+        });
+    }
+}
+
+#[test]
+fn what_was_pending_is_given_back_and_arrives() {
+    run(async {
+        let mut bench = Bench::plain(unix_sockets);
+        let data = bytes(1 << 16);
+        let mut sent = Vec::new();
+        while let Ok(more) = rustix::io::write(&bench.origin, &data) {
+            sent.extend_from_slice(&data[..more]);
+            assert!(bench.poll_until_idle(3).await.is_none());
+        }
+        assert!(bench.relay.downward.pending.capacity() > 0);
+        drop(std::mem::replace(&mut bench.origin, unix_sockets().0));
+        let client = std::mem::replace(&mut bench.client, unix_sockets().0);
+        let reading = tokio::task::spawn_local(async move { (receive_all(&client).await.unwrap(), client) });
+        let task = bench.start().task;
+        let (received, client) = reading.await.unwrap();
+        assert!(received == sent);
+        drop(client);
+        let (end, relay) = task.await.unwrap();
+        assert_eq!(finished(&end), Which::Upstream);
+        assert_eq!(relay.downward.pending.capacity(), 0);
+    });
+}
+
+#[test]
+fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
+    run(async {
+        let mut bench = Bench::plain(tcp_sockets);
+        let data = bytes(20_000_000);
+        let origin = std::mem::replace(&mut bench.origin, tcp_sockets().0);
+        let client = std::mem::replace(&mut bench.client, tcp_sockets().0);
+        let sending = tokio::task::spawn_local({
+            let data = data.clone();
+            async move {
+                send_all(&origin, &data).await;
+                origin
+            }
+        });
+        let spliced = Rc::new(Cell::new(false));
+        let scratch = bench.scratch.clone();
+        let receiving = tokio::task::spawn_local({
+            let spliced = spliced.clone();
+            async move {
+                let mut received = Vec::new();
+                while received.len() < 20_000_000 {
+                    received.extend(receive_some(&client).await.unwrap());
+                    spliced.set(spliced.get() || scratch.pipes.in_use() > 0);
+                }
+                (received, client)
+            }
+        });
+        let Running { task, meter, .. } = bench.start();
+        let (received, client) = receiving.await.unwrap();
+        assert!(received == data);
+        assert!(spliced.get(), "a pipe was made for it");
+        assert_eq!(meter.sent.get(), 20_000_000);
+        drop((client, sending.await.unwrap()));
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn what_is_not_plain_tcp_on_both_sides_is_never_spliced() {
+    let over_tls = || Bench::new(tcp_sockets, Some(settled_pair(TLS13_TERMS).session), None, Preface::default());
+    for bench in [|| Bench::plain(unix_sockets), over_tls] {
+        run(async {
+            let bench: Bench = bench();
+            let scratch = bench.scratch.clone();
+            let Running { client, origin, task, .. } = bench.start();
+            let sending = tokio::task::spawn_local(async move {
+                send_all(&origin, &bytes(5_000_000)).await;
+                origin
+            });
+            let mut received = 0;
+            while received < 5_000_000 {
+                received += receive_some(&client).await.unwrap().len();
+                assert_eq!(scratch.pipes.in_use(), 0);
+            }
+            drop((client, sending.await.unwrap()));
+            task.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn without_a_pipe_bulk_is_copied() {
+    run(async {
+        let mut bench = Bench::plain(tcp_sockets);
+        bench.scratch = Scratch::new(Pipes::new(0));
+        let Running { client, origin, task, .. } = bench.start();
+        let sending = tokio::task::spawn_local(async move {
+            send_all(&origin, &bytes(5_000_000)).await;
+            origin.shutdown_write().unwrap();
+            origin
+        });
+        assert!(receive_all(&client).await.unwrap() == bytes(5_000_000));
+        drop(client);
+        finished(&task.await.unwrap().0);
+        drop(sending.await.unwrap());
+    });
+}
+
+#[test]
+fn tls_on_either_side_is_taken_off_and_put_on() {
+    for terms in TERMS {
+        run(async {
+            let Pair { client: mut tls_client, session: down, .. } = settled_pair(terms);
+            let (server, up) = twins(terms);
+            let (mut tls_origin, up) = (server.session(), up.session());
+            let bench = Bench::new(unix_sockets, Some(down), Some(up), Preface::default());
+            let Running { client, origin, task, meter, .. } = bench.start();
+            send_all(&client, &tls_client.protect(&bytes(40_000))).await;
+            let mut got = Vec::new();
+            while got.len() < 40_000 {
+                got.extend(opened(&mut tls_origin, &receive_some(&origin).await.unwrap()));
+            }
+            assert!(got == bytes(40_000), "{terms:?}");
+            send_all(&origin, &sealed(&mut tls_origin, &bytes(20_000))).await;
+            let mut got = Vec::new();
+            while got.len() < 20_000 {
+                got.extend(tls_client.receive(&receive_some(&client).await.unwrap()).unwrap());
+            }
+            assert!(got == bytes(20_000));
+            send_all(&client, &tls_client.close()).await;
+            opened(&mut tls_origin, &receive_all(&origin).await.unwrap());
+            assert!(tls_origin.is_closed(), "a close is passed on by TLS and by TCP");
+            let mut close = Vec::new();
+            tls_origin.seal_close(&mut close);
+            send_all(&origin, &close).await;
+            let (end, relay) = task.await.unwrap();
+            assert_eq!(finished(&end), Which::Downstream);
+            drop(relay);
+            tls_client.receive(&receive_all(&client).await.unwrap()).unwrap();
+            assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
+            assert_eq!((meter.received.get(), meter.sent.get()), (40_000, 20_000));
+        });
+    }
+}
+
+fn sealed(session: &mut Session, data: &[u8]) -> Vec<u8> {
+    let mut wire = vec![0; Session::sealed_len(data.len())];
+    let used = session.seal(data, &mut wire).unwrap();
+    wire.truncate(used);
+    wire
+}
+
+fn opened(session: &mut Session, wire: &[u8]) -> Vec<u8> {
+    let mut whole = session.take_partial();
+    whole.extend_from_slice(wire);
+    let mut plain = vec![0; whole.len()];
+    let done = session.open(&whole, &mut plain).unwrap();
+    session.keep_partial(&whole[done.consumed..]);
+    plain.truncate(done.produced);
+    plain
+}
+
+#[test]
+fn a_source_that_is_cut_off_is_no_close_for_a_sink_with_tls() {
+    for cut_in_a_record in [false, true] {
+        run(async {
+            let (server, up) = twins(TLS13_TERMS);
+            let (mut tls_origin, up) = (server.session(), up.session());
+            let Pair { client: mut tls_client, session: down, .. } = settled_pair(TLS13_TERMS);
+            let Running { client, origin, task, .. } =
+                Bench::new(unix_sockets, Some(down), Some(up), Preface::default()).start();
+            let mut wire = sealed(&mut tls_origin, b"half of it");
+            if cut_in_a_record {
+                wire.extend(&sealed(&mut tls_origin, b"the other half")[..9]);
+            }
+            send_all(&origin, &wire).await;
+            origin.shutdown_write().unwrap();
+            assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), b"half of it");
+            assert!(!tls_client.process_new_packets().unwrap().peer_has_closed());
+            drop((client, origin));
+            task.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn an_end_of_plain_is_a_close_for_a_sink_with_tls() {
+    run(async {
+        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS12_TERMS);
+        let Running { client, origin, task, .. } =
+            Bench::new(unix_sockets, Some(session), None, Preface::default()).start();
+        origin.shutdown_write().unwrap();
+        assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), b"");
+        assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
+        drop((client, origin));
+        task.await.unwrap();
+    });
+}
+
+#[test]
+fn held_tickets_leave_with_the_first_data() {
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent.clone(), ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        send_all(&bench.origin, b"answer").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        let first = receive_some(&bench.client).await.unwrap();
+        assert_eq!(first[..unsent.len()], unsent, "tickets first, by their numbers");
+        assert_eq!(tls_client.receive(&first).unwrap(), b"answer");
+        assert!(tls_client.tls13_tickets_received() > 0);
+    });
+}
+
+#[test]
+fn held_tickets_leave_alone_when_there_is_no_data_to_wait_for() {
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent.clone(), ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        assert!(bench.poll_until_idle(3).await.is_none());
+        let first = receive_some(&bench.client).await.unwrap();
+        assert_eq!(first, unsent);
+        tls_client.receive(&first).unwrap();
+        send_all(&bench.origin, b"later").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap(), b"later");
+    });
+}
+
+#[test]
+fn held_tickets_leave_before_a_close_and_before_a_key_update() {
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        bench.origin.shutdown_write().unwrap();
+        assert!(bench.poll_until_idle(3).await.is_none());
+        tls_client.receive(&receive_all(&bench.client).await.unwrap()).unwrap();
+        assert!(tls_client.tls13_tickets_received() > 0);
+        assert!(tls_client.process_new_packets().unwrap().peer_has_closed());
+    });
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        tls_client.refresh_traffic_keys().unwrap();
+        send_all(&bench.client, &tls_client.protect(b"x")).await;
+        send_all(&bench.origin, b"y").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(receive_some(&bench.origin).await.unwrap(), b"x");
+        let mut got = Vec::new();
+        while got.is_empty() {
+            got = tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap();
+        }
+        assert_eq!((got.as_slice(), tls_client.tls13_tickets_received() > 0), (&b"y"[..], true));
+    });
+}
+
+/// The worker's buffers must hold them beside the data.
+#[test]
+fn tickets_of_any_length_leave_with_the_first_data() {
+    let tickets = longest_tickets();
+    run(async {
+        let Pair { session, .. } = settled_pair(TLS13_TERMS);
+        let preface = Preface { downstream: tickets.clone(), ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        send_all(&bench.origin, &bytes(READ)).await;
+        let mut received = Vec::new();
+        while received.len() < tickets.len() + READ {
+            assert!(bench.poll_until_idle(3).await.is_none());
+            received.extend(receive_some(&bench.client).await.unwrap());
+        }
+        assert!(received[..tickets.len()] == tickets);
+    });
+}
+
+#[test]
+fn what_goes_before_is_sent_before_anything_else() {
+    run(async {
+        let preface = Preface { upstream: b"PROXY UNKNOWN\r\n".to_vec(), ..Preface::default() };
+        let Running { client, origin, meter, .. } = Bench::new(unix_sockets, None, None, preface).start();
+        send_all(&client, b"GET /").await;
+        client.shutdown_write().unwrap();
+        assert_eq!(receive_all(&origin).await.unwrap(), b"PROXY UNKNOWN\r\nGET /");
+        assert_eq!(meter.received.get(), 5);
+    });
+    run(async {
+        let (server, up) = twins(TLS13_TERMS);
+        let (mut tls_origin, up) = (server.session(), up.session());
+        let preface = Preface { upstream: b"read already".to_vec(), ..Preface::default() };
+        let Running { origin, .. } = Bench::new(unix_sockets, None, Some(up), preface).start();
+        assert_eq!(opened(&mut tls_origin, &receive_some(&origin).await.unwrap()), b"read already");
+    });
+}
+
+#[test]
+fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
+    run(async {
+        let (server, up) = twins(TLS13_TERMS);
+        let (mut tls_origin, up) = (server.session(), up.session());
+        let mut bench = Bench::new(unix_sockets, None, Some(up), Preface::default());
+        let request = tls_origin.request_update();
+        send_all(&bench.origin, &request).await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        let answer = receive_some(&bench.origin).await.unwrap();
+        assert_eq!(opened(&mut tls_origin, &answer), b"", "a key update");
+        send_all(&bench.client, b"under the new key").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(opened(&mut tls_origin, &receive_some(&bench.origin).await.unwrap()), b"under the new key");
+    });
+}
+
+#[test]
+fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
+    for terms in TERMS {
+        run(async {
+            let Pair { client: mut tls_client, session, .. } = settled_pair(terms);
+            let Running { client, origin, task, .. } =
+                Bench::new(tcp_sockets, Some(session), None, Preface::default()).start();
+            let mut wire = tls_client.protect(b"data");
+            *wire.last_mut().unwrap() ^= 1;
+            send_all(&client, &wire).await;
+            let (end, relay) = task.await.unwrap();
+            assert!(matches!(end, End::Failed(Which::Downstream, RelayError::Tls(_))), "{end:?}");
+            drop(relay);
+            let told = tls_client.receive(&receive_some(&client).await.unwrap()).unwrap_err();
+            assert_eq!(told, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
+            let reset = receive_some(&origin).await.unwrap_err();
+            assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset, "{terms:?}");
+        });
+    }
+}
+
+#[test]
+fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_the_end() {
+    run(async {
+        let (_, up) = twins(TLS13_TERMS);
+        let Running { client, origin, task, .. } =
+            Bench::new(tcp_sockets, None, Some(up.session()), Preface::default()).start();
+        send_all(&origin, b"HTTP/1.1 200 OK\r\n\r\n").await;
+        let (end, relay) = task.await.unwrap();
+        assert!(matches!(end, End::Failed(Which::Upstream, RelayError::Tls(_))), "{end:?}");
+        drop(relay);
+        assert_eq!(receive_some(&client).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
+    // Read: the side itself. Written: the side that was written to.
+    for (breaks, talks) in [(Which::Downstream, false), (Which::Upstream, false), (Which::Downstream, true), (Which::Upstream, true)] {
+        run(async {
+            let mut bench = Bench::plain(tcp_sockets);
+            let (broken, other) = match breaks {
+                Which::Downstream => (&mut bench.client, &bench.origin),
+                Which::Upstream => (&mut bench.origin, &bench.client),
+            };
+            if talks {
+                send_all(other, &bytes(100_000)).await;
+            }
+            broken.reset_on_close();
+            drop(std::mem::replace(broken, tcp_sockets().0));
+            let end = bench.start().task.await.unwrap().0;
+            assert!(matches!(&end, End::Failed(which, RelayError::Io(_)) if *which == breaks), "{breaks:?} {end:?}");
+        });
+    }
+}
+
+#[test]
+fn a_fatal_alert_of_a_peer_is_not_answered() {
+    run(async {
+        let (server, client_end) = twins(TLS13_TERMS);
+        let mut tls_client = client_end.session();
+        let Running { client, origin: _origin, task, .. } =
+            Bench::new(unix_sockets, Some(server.session()), None, Preface::default()).start();
+        let mut alert = Vec::new();
+        tls_client.seal_alert(42, &mut alert);
+        send_all(&client, &alert).await;
+        let (end, relay) = task.await.unwrap();
+        assert!(matches!(end, End::Failed(Which::Downstream, RelayError::Tls(SessionError::Alerted(42)))));
+        drop(relay);
+        assert_eq!(receive_all(&client).await.unwrap(), b"");
+    });
+}
+
+/// The alert of a close has the level of a warning (RFC 5246 §7.2.1): clients of TLS 1.2 take a fatal one for an error.
+#[test]
+fn an_abandoned_client_is_told_by_a_close_that_is_a_warning() {
+    for terms in [TLS13_TERMS, TLS12_TERMS] {
+        run(async {
+            let (server, client_end) = twins(terms);
+            let mut opener = Opener::new(terms.version.version, client_end.secrets.rx);
+            let mut bench = Bench::new(unix_sockets, Some(server.session()), None, Preface::default());
+            assert!(bench.poll_until_idle(2).await.is_none());
+            bench.relay.abandon().await;
+            let record = receive_some(&bench.client).await.unwrap();
+            let mut plain = vec![0; record.len()];
+            let alert = opener.open(&record, &mut plain).unwrap();
+            assert_eq!((alert.kind, &plain[..alert.len]), (ContentType::Alert, &[1, 0][..]), "{terms:?}");
+        });
+    }
+}
+
+#[test]
+fn an_abandoned_client_in_the_middle_of_a_record_is_told_nothing() {
+    run(async {
+        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        while bench.relay.downward.pending.is_empty() {
+            let _ = rustix::io::write(&bench.origin, &bytes(1 << 16));
+            assert!(bench.poll_until_idle(1).await.is_none());
+        }
+        // There is room again, but what would come is not the rest of the record.
+        let mut wire = receive_some(&bench.client).await.unwrap();
+        bench.relay.abandon().await;
+        drop(bench.relay);
+        wire.extend(receive_all(&bench.client).await.unwrap());
+        tls_client.receive(&wire).unwrap();
+        assert!(!tls_client.process_new_packets().unwrap().peer_has_closed());
+    });
+}
+
+#[test]
+fn a_plain_client_that_is_abandoned_is_sent_nothing() {
+    run(async {
+        let mut bench = Bench::plain(unix_sockets);
+        bench.relay.abandon().await;
+        drop(bench.relay);
+        assert_eq!(receive_all(&bench.client).await.unwrap(), b"");
+    });
+}
+
+#[test]
+fn a_relay_that_was_cut_can_be_run_again() {
+    run(async {
+        let mut bench = Bench::plain(unix_sockets);
+        send_all(&bench.client, b"one ").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        bench.relay.probe(Duration::from_secs(60)).unwrap();
+        let Running { client, origin, .. } = bench.start();
+        send_all(&client, b"two").await;
+        client.shutdown_write().unwrap();
+        assert_eq!(receive_all(&origin).await.unwrap(), b"one two");
+    });
+}
+
+/// What follows a close is ignored (RFC 8446 §6.1); it must not keep the worker busy either.
+#[test]
+fn data_after_a_close_does_not_make_the_relay_spin() {
+    for follows in [&b""[..], b"\x17\x03\x03\x00\x11 seventeen bytes ", b"garbage after the close"] {
+        run(async {
+            let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+            let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+            let wire = [&tls_client.protect(b"bye")[..], &tls_client.close(), follows].concat();
+            send_all(&bench.client, &wire).await;
+            assert!(bench.poll_until_idle(5).await.is_none());
+            assert!(bench.relay.upward.has_ended(), "the end was passed on: {follows:?}");
+            assert_eq!(receive_all(&bench.origin).await.unwrap(), b"bye");
+        });
+    }
+}
+
+#[test]
+fn early_data_and_an_early_close_need_no_read() {
+    run(async {
+        let (server, client_end) = twins(TLS13_TERMS);
+        let (mut tls_client, mut session) = (client_end.session(), server.session());
+        let mut wire = sealed(&mut tls_client, b"early");
+        tls_client.seal_close(&mut wire);
+        session.keep_partial(&wire);
+        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(receive_all(&bench.origin).await.unwrap(), b"early");
+    });
+}
+
+#[test]
+fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements_only() {
+    let habits = Habits::default();
+    for _ in 0..STALLS {
+        assert!(!habits.stalls());
+        habits.stalled();
+    }
+    assert!(habits.stalls());
+    (0..300).for_each(|_| habits.stalled());
+    assert!(habits.stalls(), "the count stays at its end");
+}
+
+#[test]
+fn a_relay_at_rest_holds_no_buffer() {
+    run(async {
+        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let mut bench = Bench::new(unix_sockets, Some(session), None, Preface::default());
+        send_all(&bench.client, &tls_client.protect(&bytes(10_000))).await;
+        send_all(&bench.origin, &bytes(10_000)).await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        let flows = [&bench.relay.upward, &bench.relay.downward];
+        assert_eq!(flows.map(|flow| flow.pending.capacity() + flow.held.capacity()), [0, 0]);
+        assert!(flows.iter().all(|flow| flow.pipe.is_none()));
+    });
+}
