@@ -91,15 +91,15 @@ impl Origin {
         }
     }
 
-    /// Hands every connection to `serve`, each in a thread of its own.
-    pub fn serve(self, serve: impl Fn(Wire) + Send + Sync + 'static) -> Serving {
+    /// Hands every connection to `serve`, each in a thread of its own, and closes it after that.
+    pub fn serve(self, serve: impl Fn(&mut Wire) + Send + Sync + 'static) -> Serving {
         let counts = Arc::new(Counts::default());
         let address = self.address();
         let shared = Arc::clone(&counts);
         let serve = Arc::new(serve);
         let thread = std::thread::spawn(move || {
             loop {
-                let wire = self.accept_waiting();
+                let mut wire = self.accept_waiting();
                 if shared.stop.load(Ordering::SeqCst) {
                     break;
                 }
@@ -107,7 +107,8 @@ impl Origin {
                 let (shared, serve) = (Arc::clone(&shared), Arc::clone(&serve));
                 std::thread::spawn(move || {
                     let here = Here(&shared.open);
-                    serve(wire);
+                    serve(&mut wire);
+                    // Before the close: whoever sees that may connect anew at once.
                     drop(here);
                 });
             }
@@ -117,11 +118,10 @@ impl Origin {
 
     /// Sends back whatever comes, until it ends.
     pub fn echo(self) -> Serving {
-        self.serve(|mut wire| {
+        self.serve(|wire| {
             let mut writer = wire.another();
             // A peer that breaks off is the business of the test that told it to.
-            let _ = std::io::copy(&mut wire, &mut writer);
-            let _ = rustix::net::shutdown(&wire, rustix::net::Shutdown::Write);
+            let _ = std::io::copy(wire, &mut writer);
         })
     }
 }

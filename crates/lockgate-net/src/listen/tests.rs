@@ -1,1 +1,244 @@
+//! Binding: who shares an address, who may not, and what is found out about those who connect.
 
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use super::*;
+use crate::tls::handshake::tests::run;
+
+const PLAIN: Options = Options { backlog: 16, fast_open: false, defer_accept: None };
+
+fn any_port() -> Address {
+    Address::Ip("127.0.0.1:0".parse().unwrap())
+}
+
+fn ip_of(bound: &Bound) -> SocketAddr {
+    match bound.address {
+        Address::Ip(ip) => ip,
+        ref other => panic!("{other}"),
+    }
+}
+
+fn refusal(address: &Address) -> io::ErrorKind {
+    bind(address, &PLAIN, 2).unwrap_err().kind()
+}
+
+/// The next connection of whichever socket has one.
+fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
+    for (place, listener) in listeners.iter().enumerate().cycle() {
+        if let Some((_, peer)) = listener.accept().unwrap() {
+            return (place, peer);
+        }
+    }
+    unreachable!("there are listeners")
+}
+
+fn listeners(bound: Bound, family: Family) -> Vec<Listener> {
+    bound.sockets.into_iter().map(|fd| Listener::new(fd, family).unwrap()).collect()
+}
+
+#[test]
+fn the_sockets_of_all_workers_share_one_port_and_the_kernel_uses_them_all() {
+    run(async {
+        let bound = bind(&any_port(), &PLAIN, 2).unwrap();
+        let ip = ip_of(&bound);
+        assert_ne!(ip.port(), 0, "the port that was chosen is told");
+        let listeners = listeners(bound, Family::Tcp);
+        assert_eq!(listeners.len(), 2);
+        let mut served = [0; 2];
+        // 1 in 2^63 that the kernel's hash sends all to one.
+        for _ in 0..64 {
+            let client = TcpStream::connect(ip).unwrap();
+            let (place, peer) = accept_any(&listeners);
+            assert_eq!(peer, Peer::Ip(client.local_addr().unwrap()));
+            served[place] += 1;
+        }
+        assert!(served.iter().all(|&served| served > 0), "{served:?}");
+    });
+}
+
+#[test]
+fn a_port_that_another_listens_on_is_refused_even_if_it_would_share() {
+    for shares in [false, true] {
+        let foreign = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        foreign.set_reuse_address(true).unwrap();
+        foreign.set_reuse_port(shares).unwrap();
+        foreign.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        foreign.listen(1).unwrap();
+        let ip = foreign.local_addr().unwrap().as_socket().unwrap();
+        assert_eq!(refusal(&Address::Ip(ip)), io::ErrorKind::AddrInUse);
+        assert_eq!(refusal(&Address::All(ip.port())), io::ErrorKind::AddrInUse);
+        drop(foreign);
+        bind(&Address::Ip(ip), &PLAIN, 2).unwrap();
+    }
+}
+
+#[test]
+fn our_own_port_cannot_be_bound_twice() {
+    let bound = bind(&any_port(), &PLAIN, 2).unwrap();
+    assert_eq!(refusal(&bound.address), io::ErrorKind::AddrInUse);
+    let all = bind(&Address::All(0), &PLAIN, 1).unwrap();
+    assert_eq!(refusal(&all.address), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_port_is_free_again_at_once_though_connections_of_it_linger() {
+    let bound = bind(&any_port(), &PLAIN, 1).unwrap();
+    let ip = ip_of(&bound);
+    let client = TcpStream::connect(ip).unwrap();
+    let (accepted, _) = rustix::net::acceptfrom_with(&bound.sockets[0], SocketFlags::empty()).unwrap();
+    // We close first: our end waits in TIME_WAIT.
+    drop((accepted, bound));
+    drop(client);
+    bind(&Address::Ip(ip), &PLAIN, 2).unwrap();
+}
+
+#[test]
+fn a_port_of_every_address_takes_both_families_and_tells_ipv4_as_such() {
+    run(async {
+        let bound = bind(&Address::All(0), &PLAIN, 1).unwrap();
+        let Address::All(port) = bound.address else { panic!("{}", bound.address) };
+        let listeners = listeners(bound, Family::Tcp);
+        for host in ["127.0.0.1", "::1"] {
+            let host: IpAddr = host.parse().unwrap();
+            let Ok(client) = TcpStream::connect((host, port)) else {
+                assert!(host.is_ipv6(), "a host without IPv6 still has IPv4");
+                continue;
+            };
+            let (fd, peer) = loop {
+                if let Some(accepted) = listeners[0].accept().unwrap() {
+                    break accepted;
+                }
+            };
+            assert_eq!(peer, Peer::Ip(client.local_addr().unwrap()));
+            assert_eq!(local_address(&fd).unwrap(), client.peer_addr().unwrap());
+        }
+    });
+}
+
+#[test]
+fn one_address_of_ipv6_does_not_take_the_port_of_ipv4() {
+    let Ok(v6) = bind(&Address::Ip("[::]:0".parse().unwrap()), &PLAIN, 1) else { return };
+    let port = ip_of(&v6).port();
+    bind(&Address::Ip(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port)), &PLAIN, 1).unwrap();
+}
+
+#[test]
+fn what_is_accepted_sends_at_once_and_does_not_block() {
+    run(async {
+        let bound = bind(&any_port(), &PLAIN, 1).unwrap();
+        let _client = TcpStream::connect(ip_of(&bound)).unwrap();
+        let listeners = listeners(bound, Family::Tcp);
+        let waiting = listeners[0].ready().await.unwrap();
+        let (fd, _) = listeners[0].accept().unwrap().unwrap();
+        assert!(rustix::net::sockopt::tcp_nodelay(&fd).unwrap());
+        let mut buffer = [0; 1];
+        assert_eq!(rustix::io::read(&fd, &mut buffer), Err(Errno::AGAIN));
+        assert!(listeners[0].accept().unwrap().is_none());
+        waiting.none();
+    });
+}
+
+#[test]
+fn options_that_the_kernel_has_are_taken() {
+    let options = Options { backlog: u32::MAX, fast_open: true, defer_accept: Some(Duration::from_secs(10)) };
+    assert_eq!(bind(&any_port(), &options, 2).unwrap().sockets.len(), 2);
+}
+
+fn unix(folder: &tempfile::TempDir) -> (PathBuf, Address) {
+    let path = folder.path().join("lockgate.sock");
+    (path.clone(), Address::Unix(path))
+}
+
+#[test]
+fn a_unix_socket_is_shared_by_all_workers() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, address) = unix(&folder);
+        let bound = bind(&address, &PLAIN, 3).unwrap();
+        assert_eq!(bound.address, address);
+        let listeners = listeners(bound, Family::Unix);
+        assert_eq!(listeners.len(), 3);
+        for listener in &listeners {
+            let _client = UnixStream::connect(&path).unwrap();
+            let (fd, peer) = listener.accept().unwrap().unwrap();
+            assert_eq!((peer, listener.family()), (Peer::Unix, Family::Unix));
+            assert!(local_address(&fd).is_err());
+        }
+    });
+}
+
+#[test]
+fn a_unix_socket_that_nobody_listens_on_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = unix(&folder);
+    drop(UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "the file stays behind");
+    let _bound = bind(&address, &PLAIN, 1).unwrap();
+    UnixStream::connect(&path).unwrap();
+}
+
+#[test]
+fn a_unix_socket_that_somebody_listens_on_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = unix(&folder);
+    let foreign = UnixListener::bind(&path).unwrap();
+    assert_eq!(refusal(&address), io::ErrorKind::AddrInUse);
+    UnixStream::connect(&path).unwrap();
+    foreign.accept().unwrap();
+}
+
+/// Connecting to a file that is no socket is refused by the kernel just as one that nobody listens on.
+#[test]
+fn a_file_that_is_no_socket_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = unix(&folder);
+    std::fs::write(&path, "precious").unwrap();
+    let bound = bind(&address, &PLAIN, 1);
+    assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), Some("precious"));
+    assert_eq!(bound.unwrap_err().kind(), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_datagram_socket_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, address) = unix(&folder);
+    let _foreign = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    assert_eq!(refusal(&address), io::ErrorKind::AddrInUse);
+    assert!(path.exists());
+}
+
+#[test]
+fn a_path_that_cannot_be_a_socket_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing").join("lockgate.sock");
+    assert_eq!(refusal(&Address::Unix(missing)), io::ErrorKind::NotFound);
+    assert_eq!(refusal(&Address::Unix(folder.path().join("x".repeat(120)))), io::ErrorKind::InvalidInput);
+}
+
+#[test]
+fn addresses_are_written_as_the_configuration_has_them() {
+    for (address, written) in [
+        (Address::All(443), ":443"),
+        (Address::Ip("[::1]:443".parse().unwrap()), "[::1]:443"),
+        (Address::Unix("/run/a.sock".into()), "unix:/run/a.sock"),
+    ] {
+        assert_eq!(address.to_string(), written);
+    }
+    assert_eq!(Peer::Ip("192.0.2.1:5".parse().unwrap()).to_string(), "192.0.2.1:5");
+    assert_eq!(Peer::Unix.to_string(), "unix");
+}
+
+#[test]
+fn an_ipv4_address_within_ipv6_is_ipv4() {
+    let canonical = |address: &str| canonical(address.parse().unwrap()).to_string();
+    assert_eq!(canonical("[::ffff:192.0.2.1]:5"), "192.0.2.1:5");
+    assert_eq!(canonical("[2001:db8::1]:5"), "[2001:db8::1]:5");
+    assert_eq!(canonical("[::1]:5"), "[::1]:5");
+}
+
+#[test]
+fn a_foreign_listener_for_ipv4_keeps_its_port_from_a_listener_of_every_address() {
+    let foreign = TcpListener::bind("0.0.0.0:0").unwrap();
+    assert_eq!(refusal(&Address::All(foreign.local_addr().unwrap().port())), io::ErrorKind::AddrInUse);
+}

@@ -4,8 +4,8 @@ use std::future::Future;
 
 use super::*;
 use crate::tls::handshake::tests::{
-    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, longest_tickets, pair, receive_all, receive_some, run,
-    send_all, settled_pair, tcp_sockets, twins, unix_sockets,
+    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets, pair, receive_all, receive_some, run,
+    send_all, server_config, settled_pair, tcp_sockets, twins, unix_sockets,
 };
 use crate::tls::record::{ContentType, Opener};
 
@@ -38,12 +38,12 @@ impl Bench {
 
     /// Starts the relay and leaves the peers.
     fn start(mut self) -> Running {
-        let (meter, habits) = (self.meter.clone(), self.habits.clone());
+        let meter = self.meter.clone();
         let task = tokio::task::spawn_local(async move {
             let end = self.relay.run(&self.scratch, &self.meter, &self.habits).await;
             (end, self.relay)
         });
-        Running { client: self.client, origin: self.origin, task, meter, habits }
+        Running { client: self.client, origin: self.origin, task, meter }
     }
 
     /// Polls the relay until it waits, at most `turns` times; what it ended with, if it did.
@@ -65,7 +65,6 @@ struct Running {
     origin: Socket,
     task: tokio::task::JoinHandle<(End, Relay)>,
     meter: Rc<Meter>,
-    habits: Rc<Habits>,
 }
 
 fn side(socket: Socket, session: Option<Box<Session>>) -> Side {
@@ -140,9 +139,16 @@ fn both_ways_at_once_lose_nothing() {
                 let client = client.clone();
                 async move { receive_all(&client).await.unwrap() }
             });
-            assert!(receive_all(&origin).await.unwrap() == up);
+            let at_origin = tokio::task::spawn_local({
+                let origin = origin.clone();
+                async move { receive_all(&origin).await.unwrap() }
+            });
+            let (end, relay) = task.await.unwrap();
+            finished(&end);
+            // The direction that ends last is told so by the close.
+            drop(relay);
             assert!(at_client.await.unwrap() == down);
-            finished(&task.await.unwrap().0);
+            assert!(at_origin.await.unwrap() == up);
             assert_eq!((meter.received.get(), meter.sent.get()), (3_000_000, 2_000_001));
         });
     }
@@ -195,64 +201,67 @@ fn what_was_pending_is_given_back_and_arrives() {
     });
 }
 
+/// Carries `len` bytes downward over a relay that is polled here; says whether a pipe was used, and what arrived.
+async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
+    let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
+    let mut buffer = vec![0; 1 << 20];
+    while received.len() < data.len() {
+        if let Ok(more) = rustix::io::write(&bench.origin, &data[sent..]) {
+            sent += more;
+        }
+        assert!(bench.poll_until_idle(1).await.is_none());
+        spliced |= bench.relay.downward.pipe.is_some();
+        if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
+            received.extend_from_slice(&buffer[..more]);
+        }
+    }
+    (spliced, received)
+}
+
 #[test]
 fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let data = bytes(20_000_000);
-        let origin = std::mem::replace(&mut bench.origin, tcp_sockets().0);
-        let client = std::mem::replace(&mut bench.client, tcp_sockets().0);
-        let sending = tokio::task::spawn_local({
-            let data = data.clone();
-            async move {
-                send_all(&origin, &data).await;
-                origin
-            }
-        });
-        let spliced = Rc::new(Cell::new(false));
-        let scratch = bench.scratch.clone();
-        let receiving = tokio::task::spawn_local({
-            let spliced = spliced.clone();
-            async move {
-                let mut received = Vec::new();
-                while received.len() < 20_000_000 {
-                    received.extend(receive_some(&client).await.unwrap());
-                    spliced.set(spliced.get() || scratch.pipes.in_use() > 0);
-                }
-                (received, client)
-            }
-        });
-        let Running { task, meter, .. } = bench.start();
-        let (received, client) = receiving.await.unwrap();
-        assert!(received == data);
-        assert!(spliced.get(), "a pipe was made for it");
-        assert_eq!(meter.sent.get(), 20_000_000);
-        drop((client, sending.await.unwrap()));
-        task.await.unwrap();
+        let (spliced, received) = carry(&mut bench, &data).await;
+        assert!(spliced && received == data);
+        assert_eq!(bench.meter.sent.get(), 20_000_000);
+        // An end in the middle of it, and the other direction after that.
+        bench.origin.shutdown_write().unwrap();
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(receive_some(&bench.client).await.unwrap(), b"");
+        send_all(&bench.client, b"thanks").await;
+        assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(receive_some(&bench.origin).await.unwrap(), b"thanks");
+        assert!(bench.relay.downward.pipe.is_none(), "the pipe was given back");
+    });
+}
+
+#[test]
+fn small_pieces_after_bulk_go_back_to_copying() {
+    run(async {
+        let mut bench = Bench::plain(tcp_sockets);
+        assert!(carry(&mut bench, &bytes(5_000_000)).await.0);
+        for word in ["a", "few", "words", "more", "than", "that"] {
+            send_all(&bench.origin, word.as_bytes()).await;
+            assert!(bench.poll_until_idle(2).await.is_none());
+            assert_eq!(receive_some(&bench.client).await.unwrap(), word.as_bytes());
+        }
+        assert!(bench.relay.downward.pipe.is_none());
+        assert!(carry(&mut bench, &bytes(5_000_000)).await.0, "and bulk is spliced again");
     });
 }
 
 #[test]
 fn what_is_not_plain_tcp_on_both_sides_is_never_spliced() {
-    let over_tls = || Bench::new(tcp_sockets, Some(settled_pair(TLS13_TERMS).session), None, Preface::default());
-    for bench in [|| Bench::plain(unix_sockets), over_tls] {
-        run(async {
-            let bench: Bench = bench();
-            let scratch = bench.scratch.clone();
-            let Running { client, origin, task, .. } = bench.start();
-            let sending = tokio::task::spawn_local(async move {
-                send_all(&origin, &bytes(5_000_000)).await;
-                origin
-            });
-            let mut received = 0;
-            while received < 5_000_000 {
-                received += receive_some(&client).await.unwrap().len();
-                assert_eq!(scratch.pipes.in_use(), 0);
-            }
-            drop((client, sending.await.unwrap()));
-            task.await.unwrap();
-        });
-    }
+    run(async {
+        let data = bytes(5_000_000);
+        let (spliced, received) = carry(&mut Bench::plain(unix_sockets), &data).await;
+        assert!(!spliced && received == data);
+        let session = settled_pair(TLS13_TERMS).session;
+        let mut bench = Bench::new(tcp_sockets, Some(session), None, Preface::default());
+        assert!(!carry(&mut bench, &data).await.0);
+    });
 }
 
 #[test]
@@ -380,18 +389,44 @@ fn held_tickets_leave_with_the_first_data() {
 }
 
 #[test]
-fn held_tickets_leave_alone_when_there_is_no_data_to_wait_for() {
+fn held_tickets_wait_until_they_are_released() {
     run(async {
         let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
         let preface = Preface { downstream: unsent.clone(), ..Preface::default() };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
         assert!(bench.poll_until_idle(3).await.is_none());
+        assert_eq!(rustix::io::read(&bench.client, &mut [0; 1]), Err(rustix::io::Errno::AGAIN));
+        assert!(bench.relay.holds());
+        bench.relay.release();
+        assert!(bench.poll_until_idle(3).await.is_none() && !bench.relay.holds());
         let first = receive_some(&bench.client).await.unwrap();
         assert_eq!(first, unsent);
         tls_client.receive(&first).unwrap();
+        bench.relay.release();
         send_all(&bench.origin, b"later").await;
         assert!(bench.poll_until_idle(3).await.is_none());
         assert_eq!(tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap(), b"later");
+    });
+}
+
+#[test]
+fn tickets_that_are_released_while_data_is_pending_have_left_with_it() {
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        let (mut sent, mut received) = (0, 0);
+        while bench.relay.downward.pending.is_empty() {
+            sent += rustix::io::write(&bench.origin, &bytes(1 << 16)).unwrap_or(0);
+            assert!(bench.poll_until_idle(1).await.is_none());
+        }
+        assert!(!bench.relay.holds());
+        bench.relay.release();
+        while received < sent {
+            received += tls_client.receive(&receive_some(&bench.client).await.unwrap()).unwrap().len();
+            assert!(bench.poll_until_idle(2).await.is_none());
+        }
+        assert!(tls_client.tls13_tickets_received() > 0);
     });
 }
 
@@ -464,17 +499,18 @@ fn what_goes_before_is_sent_before_anything_else() {
 #[test]
 fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
     run(async {
-        let (server, up) = twins(TLS13_TERMS);
-        let (mut tls_origin, up) = (server.session(), up.session());
+        let (up, mut tls_origin) = client_pair(&client_config(TLS13_TERMS), &server_config(TLS13_TERMS));
         let mut bench = Bench::new(unix_sockets, None, Some(up), Preface::default());
-        let request = tls_origin.request_update();
-        send_all(&bench.origin, &request).await;
+        let mut wire = tls_origin.take_sent();
+        tls_origin.refresh_traffic_keys().unwrap();
+        wire.extend(tls_origin.take_sent());
+        send_all(&bench.origin, &wire).await;
         assert!(bench.poll_until_idle(3).await.is_none());
         let answer = receive_some(&bench.origin).await.unwrap();
-        assert_eq!(opened(&mut tls_origin, &answer), b"", "a key update");
+        assert_eq!(tls_origin.receive(&answer).unwrap(), b"", "a key update");
         send_all(&bench.client, b"under the new key").await;
         assert!(bench.poll_until_idle(3).await.is_none());
-        assert_eq!(opened(&mut tls_origin, &receive_some(&bench.origin).await.unwrap()), b"under the new key");
+        assert_eq!(tls_origin.receive(&receive_some(&bench.origin).await.unwrap()).unwrap(), b"under the new key");
     });
 }
 

@@ -1,1 +1,77 @@
+//! Pipes: how many there are, and what becomes of what is in them.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use super::*;
+
+fn connection() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (one, listener.accept().unwrap().0)
+}
+
+#[test]
+fn bytes_go_through_a_pipe_from_socket_to_socket() {
+    let ((mut source, near), (far, mut sink)) = (connection(), connection());
+    let pipes = Pipes::new(1);
+    let mut pipe = pipes.take().unwrap();
+    source.write_all(b"through the kernel").unwrap();
+    assert_eq!(pipe.fill(&near), Ok(18));
+    assert_eq!(pipe.holds(), 18);
+    assert_eq!(pipe.drain(&far), Ok(18));
+    assert_eq!(pipe.holds(), 0);
+    let mut received = [0; 18];
+    sink.read_exact(&mut received).unwrap();
+    assert_eq!(&received, b"through the kernel");
+    near.set_nonblocking(true).unwrap();
+    assert_eq!(pipe.fill(&near), Err(Errno::AGAIN));
+    drop(source);
+    assert_eq!(pipe.fill(&near), Ok(0), "the end");
+}
+
+#[test]
+fn there_are_no_more_pipes_than_allowed_and_given_back_ones_count_once() {
+    let pipes = Pipes::new(2);
+    let (one, two) = (pipes.take().unwrap(), pipes.take().unwrap());
+    assert!(pipes.take().is_none());
+    drop(one);
+    let again = pipes.take().unwrap();
+    assert!(pipes.take().is_none());
+    drop((two, again));
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (2, 2));
+    assert!(Pipes::new(0).take().is_none());
+}
+
+#[test]
+fn a_pipe_with_bytes_in_it_is_never_lent_again() {
+    let (mut source, near) = connection();
+    let pipes = Pipes::new(1);
+    let mut pipe = pipes.take().unwrap();
+    source.write_all(b"secret").unwrap();
+    pipe.fill(&near).unwrap();
+    drop(pipe);
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (0, 0));
+    let (far, _sink) = connection();
+    let mut fresh = pipes.take().unwrap();
+    assert_eq!((fresh.holds(), fresh.drain(&far)), (0, Ok(0)));
+}
+
+#[test]
+fn idle_pipes_beyond_what_is_kept_are_closed() {
+    let pipes = Pipes::new(KEPT + 3);
+    let lent: Vec<_> = std::iter::from_fn(|| pipes.take()).collect();
+    assert_eq!(lent.len(), KEPT + 3);
+    drop(lent);
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (KEPT, KEPT));
+}
+
+#[test]
+fn a_descriptor_without_splice_says_so() {
+    let mut pipe = Pipes::new(1).take().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let directory = std::fs::File::open(folder.path()).unwrap();
+    assert!(is_unsupported(pipe.fill(&directory).unwrap_err()));
+    assert!(!is_unsupported(Errno::CONNRESET) && !is_unsupported(Errno::AGAIN));
+    assert_eq!(into_io(Errno::CONNRESET).kind(), io::ErrorKind::ConnectionReset);
+}

@@ -12,7 +12,7 @@ use crate::scene::{NAME, Site, echoes, lockgate, plain};
 
 /// An origin that answers one question a connection and then lets the client close.
 fn answering() -> Serving {
-    Origin::tcp().serve(|mut wire| {
+    Origin::tcp().serve(|wire| {
         wire.expect("ping");
         wire.send("pong");
         wire.rest();
