@@ -5,10 +5,12 @@
 mod client_hello;
 mod config;
 mod proxy_protocol;
+mod tls_session;
 
 pub use client_hello::client_hello;
 pub use config::config;
 pub use proxy_protocol::proxy_protocol;
+pub use tls_session::tls_session;
 
 /// Where to cut an input: everywhere if it is short, at 256 places if it is long.
 fn cuts(len: usize) -> impl Iterator<Item = usize> {

@@ -8,6 +8,7 @@ fn every_kept_input_holds() {
     replay("client_hello", lockgate_fuzz::client_hello);
     replay("config", lockgate_fuzz::config);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
+    replay("tls_session", lockgate_fuzz::tls_session);
 }
 
 fn replay(name: &str, target: fn(&[u8])) {

@@ -7,6 +7,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -126,7 +127,7 @@ fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) 
     let local = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
     match socket.bind(&local) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(&local) => {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_stale(path, &local) => {
             std::fs::remove_file(path)?;
             socket.bind(&local)?;
         }
@@ -141,10 +142,16 @@ fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) 
     Ok(Bound { address: address.clone(), sockets })
 }
 
-/// Whether a Unix socket file is left over: nobody answers it.
-fn is_stale(local: &SockAddr) -> bool {
+/// Whether a Unix socket file is left over: nobody answers it. Whatever else is at the path is somebody's.
+fn is_stale(path: &Path, local: &SockAddr) -> bool {
+    // Not through a symbolic link: what it points to is not ours to judge.
+    if !std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        return false;
+    }
     let probe = socket2::Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None);
-    probe.and_then(|probe| probe.connect(local)).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    probe
+        .and_then(|probe| probe.connect(local))
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn backlog(options: &Options) -> i32 {
@@ -223,8 +230,16 @@ impl Listener {
                 Err(Errno::AGAIN) => return Ok(None),
                 // accept(2): errors of the new connection; the listener itself is well.
                 Err(
-                    Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::NETDOWN | Errno::NOPROTOOPT
-                    | Errno::HOSTDOWN | Errno::NONET | Errno::HOSTUNREACH | Errno::OPNOTSUPP | Errno::NETUNREACH,
+                    Errno::INTR
+                    | Errno::CONNABORTED
+                    | Errno::PROTO
+                    | Errno::NETDOWN
+                    | Errno::NOPROTOOPT
+                    | Errno::HOSTDOWN
+                    | Errno::NONET
+                    | Errno::HOSTUNREACH
+                    | Errno::OPNOTSUPP
+                    | Errno::NETUNREACH,
                 ) => {}
                 Err(errno) => return Err(errno.into()),
             }

@@ -52,7 +52,9 @@ impl Socket {
     /// As recv(2) says: a reset, mostly.
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let wanted = buf.len();
-        self.poll_read_with(cx, wanted, |fd| rustix::net::recv(fd, &mut *buf, RecvFlags::empty()).map(|(n, _)| n))
+        self.poll_read_with(cx, wanted, |fd| {
+            rustix::net::recv(fd, &mut *buf, RecvFlags::empty()).map(|(n, _)| n)
+        })
     }
 
     /// Writes once from `buf` and says how much went out.

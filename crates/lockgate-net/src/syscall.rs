@@ -40,6 +40,8 @@ fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Re
     let size = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a live integer of the
     // size that is told, and the kernel only reads it.
-    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), size) };
+    let result = unsafe {
+        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), size)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -313,3 +313,6 @@ impl Drop for Guard {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(NEVER)
 }
+
+#[cfg(test)]
+mod tests;

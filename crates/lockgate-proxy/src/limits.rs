@@ -95,9 +95,9 @@ impl PerClient {
         let key = key(ip);
         // The lock is held for one look-up, never over a wait.
         let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
-        let client = shard
-            .entry(key)
-            .or_insert_with(|| Arc::new(Client { limit: Limit::new(self.size), present: AtomicUsize::new(0) }));
+        let client = shard.entry(key).or_insert_with(|| {
+            Arc::new(Client { limit: Limit::new(self.size), present: AtomicUsize::new(0) })
+        });
         if client.present.load(Ordering::Relaxed) >= self.size.saturating_mul(2) {
             return None;
         }

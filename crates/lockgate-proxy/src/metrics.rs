@@ -116,13 +116,18 @@ impl ListenerCells {
 pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
     per_listener(text, shards, listeners);
     per_worker(text, shards);
-    let mut family = text.counter("lockgate_accept_failures_total", "Turns in which accepting failed for want of descriptors or memory.");
+    let mut family = text.counter(
+        "lockgate_accept_failures_total",
+        "Turns in which accepting failed for want of descriptors or memory.",
+    );
     family.sample(&[], shards.counter(|cells| &cells.accept_failures));
 }
 
 fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
-    let mut family =
-        text.counter("lockgate_worker_connections_accepted_total", "Connections accepted, by the worker that did.");
+    let mut family = text.counter(
+        "lockgate_worker_connections_accepted_total",
+        "Connections accepted, by the worker that did.",
+    );
     for (worker, cells) in shards.iter().enumerate() {
         let accepted: u64 = cells.listeners.iter().map(|listener| listener.accepted.value()).sum();
         family.sample(&[("worker", &worker.to_string())], accepted);
@@ -140,8 +145,11 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
     }
     let mut family = text.gauge("lockgate_connections", "Connections that are open.");
     for (place, name) in each() {
-        let open: i64 =
-            shards.iter().filter_map(|cells| cells.listeners.get(place)).map(|cells| cells.open.value()).sum();
+        let open: i64 = shards
+            .iter()
+            .filter_map(|cells| cells.listeners.get(place))
+            .map(|cells| cells.open.value())
+            .sum();
         family.sample(&[("listener", name)], open);
     }
     let mut family = text.counter("lockgate_connections_ended_total", "Connections that ended, by cause.");
@@ -155,13 +163,20 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
             family.sample(&[("listener", name), ("cause", cause.as_str())], ended);
         }
     }
-    let mut family = text.counter("lockgate_connections_empty_total", "Connections that ended without a byte; they are not logged.");
+    let mut family = text.counter(
+        "lockgate_connections_empty_total",
+        "Connections that ended without a byte; they are not logged.",
+    );
     for (place, name) in each() {
         family.sample(&[("listener", name)], counter(place, |cells| &cells.empty));
     }
-    let mut family = text.counter("lockgate_connection_bytes_total", "Application data, as seen from Lockgate's clients.");
+    let mut family =
+        text.counter("lockgate_connection_bytes_total", "Application data, as seen from Lockgate's clients.");
     for (place, name) in each() {
-        family.sample(&[("listener", name), ("direction", "received")], counter(place, |cells| &cells.received));
+        family.sample(
+            &[("listener", name), ("direction", "received")],
+            counter(place, |cells| &cells.received),
+        );
         family.sample(&[("listener", name), ("direction", "sent")], counter(place, |cells| &cells.sent));
     }
     handshakes(text, shards, listeners);
@@ -183,12 +198,17 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
             }
         }
         for ((version, resumed, alpn), sum) in sums.into_iter().filter(|&(_, sum)| sum > 0) {
-            let labels =
-                [("listener", name.as_str()), ("version", VERSIONS[version]), ("alpn", alpn), ("resumed", RESUMED[resumed])];
+            let labels = [
+                ("listener", name.as_str()),
+                ("version", VERSIONS[version]),
+                ("alpn", alpn),
+                ("resumed", RESUMED[resumed]),
+            ];
             family.sample(&labels, sum);
         }
     }
-    let mut family = text.counter("lockgate_tls_handshake_failures_total", "Handshakes with clients that failed, by reason.");
+    let mut family = text
+        .counter("lockgate_tls_handshake_failures_total", "Handshakes with clients that failed, by reason.");
     for (place, name) in listeners.iter().enumerate() {
         for (reason, label) in HANDSHAKE_REASONS.iter().enumerate() {
             let failed: u64 = shards
@@ -204,13 +224,19 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
 }
 
 fn histograms(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    let mut family = text.histogram("lockgate_tls_handshake_duration_seconds", "Time from the first byte to the end of the handshake.");
+    let mut family = text.histogram(
+        "lockgate_tls_handshake_duration_seconds",
+        "Time from the first byte to the end of the handshake.",
+    );
     for (place, name) in listeners.iter().enumerate() {
         if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].handshake) {
             family.sample(&[("listener", name)], &sum);
         }
     }
-    let mut family = text.histogram("lockgate_upstream_connect_duration_seconds", "Time to connect to an endpoint, fail-over included.");
+    let mut family = text.histogram(
+        "lockgate_upstream_connect_duration_seconds",
+        "Time to connect to an endpoint, fail-over included.",
+    );
     for (place, name) in listeners.iter().enumerate() {
         if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].connect) {
             family.sample(&[("listener", name)], &sum);

@@ -10,7 +10,9 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Report};
 use lockgate_net::listen::{self, Address};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_net::tls::{self, Acceptor, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError, Warning};
+use lockgate_net::tls::{
+    self, Acceptor, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError, Warning,
+};
 use lockgate_proxy::downstream::{AcceptProxy, Listener};
 use lockgate_proxy::upstream::{Endpoint, Place, Pool};
 
@@ -43,7 +45,8 @@ pub(crate) struct Planned {
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
     let mut assembler = Assembler { report, rings: Vec::new(), resolver: Resolver::default(), failed: false };
-    let listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.listener(config, tcp)).collect();
+    let listeners: Vec<Planned> =
+        config.tcp.iter().filter_map(|tcp| assembler.listener(config, tcp)).collect();
     let Assembler { rings, resolver, failed, .. } = assembler;
     let rings = rings.into_iter().map(|(_, ring)| ring).collect();
     (!failed).then_some(Assembly { listeners, rings, resolver })
@@ -149,7 +152,9 @@ impl Assembler<'_> {
         let now = Instant::now();
         let made = match written {
             config::Tickets::Off => return Some(None),
-            config::Tickets::Rotating { rotate, keep } => TicketRing::rotating(*rotate, usize::from(*keep), now),
+            config::Tickets::Rotating { rotate, keep } => {
+                TicketRing::rotating(*rotate, usize::from(*keep), now)
+            }
             config::Tickets::Keys(path) => TicketRing::from_file(path, now).map(|(ring, warnings)| {
                 for warning in warnings {
                     self.report.push_at(Code::CertificateDoubtful, &tcp.at, warning.to_string(), "", "");
@@ -163,7 +168,8 @@ impl Assembler<'_> {
                 Some(Some(ring))
             }
             Err(error) => {
-                let cure = "one key a line: 48 or 80 random bytes in base64, as `openssl rand -base64 48` makes";
+                let cure =
+                    "one key a line: 48 or 80 random bytes in base64, as `openssl rand -base64 48` makes";
                 self.error(Code::TicketKeysUnreadable, &tcp.at, error.to_string(), cure);
                 None
             }
@@ -175,7 +181,8 @@ impl Assembler<'_> {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
-        let endpoints = tcp.upstream.endpoints.iter().map(|endpoint| Arc::new(self.endpoint(endpoint))).collect();
+        let endpoints =
+            tcp.upstream.endpoints.iter().map(|endpoint| Arc::new(self.endpoint(endpoint))).collect();
         Some(Pool::new(endpoints, connector))
     }
 
@@ -221,21 +228,31 @@ impl Assembler<'_> {
             }
             TlsSetupError::ClientCa { .. } => {
                 let at = written.client_auth.as_ref().map_or(&tcp.at, |auth| &auth.at);
-                (Code::AuthorityUnreadable, at, "a PEM file with the certificates of the authorities; never served open")
+                (
+                    Code::AuthorityUnreadable,
+                    at,
+                    "a PEM file with the certificates of the authorities; never served open",
+                )
             }
-            TlsSetupError::NoCertificates => (Code::NoCertificate, &tcp.at, "`tls = { cert = \"…\", key = \"…\" }`"),
-            TlsSetupError::AlpnLength { .. } | TlsSetupError::Refused { .. } => (Code::TlsUnusable, &tcp.at, ""),
+            TlsSetupError::NoCertificates => {
+                (Code::NoCertificate, &tcp.at, "`tls = { cert = \"…\", key = \"…\" }`")
+            }
+            TlsSetupError::AlpnLength { .. } | TlsSetupError::Refused { .. } => {
+                (Code::TlsUnusable, &tcp.at, "")
+            }
         };
         self.error(code, at, error.to_string(), cure);
     }
 
     fn doubt(&mut self, tcp: &config::Tcp, written: &config::Tls, warning: &Warning) {
         let (code, cert) = match warning {
-            Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => (Code::CertificateExpired, Some(cert)),
-            Warning::ExpiresSoon { cert, .. } => (Code::CertificateExpiresSoon, Some(cert)),
-            Warning::ChainOrder { cert, .. } | Warning::NoIntermediate { cert, .. } | Warning::Unreachable { cert } => {
-                (Code::CertificateDoubtful, Some(cert))
+            Warning::Expired { cert, .. } | Warning::NotYetValid { cert, .. } => {
+                (Code::CertificateExpired, Some(cert))
             }
+            Warning::ExpiresSoon { cert, .. } => (Code::CertificateExpiresSoon, Some(cert)),
+            Warning::ChainOrder { cert, .. }
+            | Warning::NoIntermediate { cert, .. }
+            | Warning::Unreachable { cert } => (Code::CertificateDoubtful, Some(cert)),
             _ => (Code::CertificateDoubtful, None),
         };
         let at = cert.and_then(|cert| place_of(written, cert)).unwrap_or(&tcp.at);
@@ -262,9 +279,9 @@ fn certificate_code(files: &tls::CertFiles, error: &CertError) -> (Code, &'stati
             path if Some(path) == files.ocsp.as_ref() => (Code::OcspUnreadable, OCSP),
             _ => (Code::KeyUnreadable, KEY),
         },
-        CertError::NoCertificate { .. } | CertError::BadCertificate { .. } | CertError::LeafNotFirst { .. } => {
-            (Code::CertificateUnreadable, CHAIN)
-        }
+        CertError::NoCertificate { .. }
+        | CertError::BadCertificate { .. }
+        | CertError::LeafNotFirst { .. } => (Code::CertificateUnreadable, CHAIN),
         CertError::NoKey { .. } | CertError::EncryptedKey { .. } => (Code::KeyUnreadable, KEY),
         CertError::Mismatch { .. } => (Code::KeyMismatch, "name the key that was made for this certificate"),
         CertError::BadOcsp { .. } => (Code::OcspUnreadable, OCSP),

@@ -131,7 +131,11 @@ fn print_text(served: &Value) {
             for certificate in tls["certificates"].as_array().into_iter().flatten() {
                 let default = if certificate["default"] == true { ", default" } else { "" };
                 let (names, key) = (join(&certificate["names"]), text(&certificate["key"]));
-                println!("  certificate  {} ({key}, {} days left{default})", or(&names, "no DNS name"), certificate["days_left"]);
+                println!(
+                    "  certificate  {} ({key}, {} days left{default})",
+                    or(&names, "no DNS name"),
+                    certificate["days_left"]
+                );
                 println!("               {}", text(&certificate["path"]));
             }
         } else {

@@ -86,7 +86,8 @@ impl Exposition {
         text.gauge("lockgate_tls_handshakes_in_flight", "Handshakes with clients that are going on.")
             .sample(&[], self.shared.handshakes.used() as i64);
         let lost = self.lost.as_ref().map_or(0, |lost| lost.load(Ordering::Relaxed));
-        text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.").sample(&[], lost);
+        text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.")
+            .sample(&[], lost);
     }
 
     fn upstream(&self, text: &mut Text) {
@@ -107,8 +108,10 @@ impl Exposition {
                 expiries.insert((listener.clone(), path, name), seconds(certificate.not_after));
             }
         }
-        let mut family =
-            text.gauge("lockgate_cert_not_after_timestamp_seconds", "When a certificate expires, in seconds since 1970.");
+        let mut family = text.gauge(
+            "lockgate_cert_not_after_timestamp_seconds",
+            "When a certificate expires, in seconds since 1970.",
+        );
         for ((listener, path, name), expiry) in &expiries {
             family.sample(&[("listener", listener), ("path", path), ("name", name)], *expiry);
         }
@@ -117,15 +120,19 @@ impl Exposition {
     /// Gauges, not counters: when a client comes into the list, what it had counts no longer under `other`.
     fn clients(&self, text: &mut Text) {
         let listing = self.snapshot().top(SERIES, Order::Bytes);
-        let mut family = text.gauge("lockgate_client_bytes", "Bytes of the clients with the most, as far as tracked.");
+        let mut family =
+            text.gauge("lockgate_client_bytes", "Bytes of the clients with the most, as far as tracked.");
         each_client(&listing, |client, traffic| {
             family.sample(&[("client", client), ("direction", "received")], traffic.received as i64);
             family.sample(&[("client", client), ("direction", "sent")], traffic.sent as i64);
         });
-        let mut family =
-            text.gauge("lockgate_client_throughput_bytes_per_second", "Their throughput over the last five seconds.");
+        let mut family = text.gauge(
+            "lockgate_client_throughput_bytes_per_second",
+            "Their throughput over the last five seconds.",
+        );
         each_client(&listing, |client, traffic| {
-            family.sample(&[("client", client), ("direction", "received")], traffic.received_per_second as i64);
+            family
+                .sample(&[("client", client), ("direction", "received")], traffic.received_per_second as i64);
             family.sample(&[("client", client), ("direction", "sent")], traffic.sent_per_second as i64);
         });
     }

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
 
 fn run(config: &std::path::Path) -> ExitCode {
     match lockgate_config::load(config) {
-        Ok(loaded) => supervisor::run(&loaded),
+        Ok(loaded) => supervisor::run(&loaded, |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

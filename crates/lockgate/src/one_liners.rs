@@ -14,7 +14,8 @@ use anyhow::Context;
 use lockgate_config::parse_str;
 
 use crate::cli::ProxyTls;
-use crate::{echo_app, print, self_signed, supervisor};
+use crate::supervisor::{self, Running};
+use crate::{echo_app, print, self_signed};
 
 /// A private directory that goes when the command does.
 struct Scratch(PathBuf);
@@ -67,11 +68,11 @@ pub(crate) fn demo(listen: SocketAddr, metrics: SocketAddr) -> anyhow::Result<Ex
         key = quote(&key.to_string_lossy()),
         app = quote(&format!("unix:{}", socket.display())),
     );
-    print_invitation(listen, metrics, &config);
-    Ok(run(&config, "demo"))
+    Ok(run(&config, "demo", |running| print_invitation(running, &config)))
 }
 
-fn print_invitation(listen: SocketAddr, metrics: SocketAddr, config: &str) {
+fn print_invitation(running: &Running, config: &str) {
+    let ([listen, ..], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else { return };
     println!("This is Lockgate: TLS off at https://{listen}, bytes on to a built-in application.");
     println!("Every connection is a line of JSON below. Try, in another terminal:\n");
     println!("  curl -k https://{listen}/hello");
@@ -81,7 +82,9 @@ fn print_invitation(listen: SocketAddr, metrics: SocketAddr, config: &str) {
     for line in config.lines() {
         println!("  {line}");
     }
-    println!("\nWrite your own: docs/config.md, then `lockgate check -v -c FILE` and `lockgate run -c FILE`. Ctrl-C ends this.\n");
+    println!(
+        "\nWrite your own: docs/config.md, then `lockgate check -v -c FILE` and `lockgate run -c FILE`. Ctrl-C ends this.\n"
+    );
 }
 
 fn serve_application(listener: UnixListener) {
@@ -115,12 +118,12 @@ pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ProxyTls) -> anyhow::Res
         let (cert, key) = (quote(&cert.to_string_lossy()), quote(&key.to_string_lossy()));
         config.push_str(&format!("tls = {{ cert = {cert}, key = {key} }}\n"));
     }
-    Ok(run(&config, "proxy"))
+    Ok(run(&config, "proxy", |_| ()))
 }
 
-fn run(config: &str, name: &str) -> ExitCode {
+fn run(config: &str, name: &str, greet: impl FnOnce(&Running)) -> ExitCode {
     match parse_str(config, Path::new(name)) {
-        Ok(loaded) => supervisor::run(&loaded),
+        Ok(loaded) => supervisor::run(&loaded, greet),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

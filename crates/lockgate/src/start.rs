@@ -33,7 +33,7 @@ pub(crate) struct Prepared {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
     bound: Vec<Bound>,
-    metrics: Option<metrics_server::Listener>,
+    metrics: Option<(metrics_server::Listener, Address)>,
     log: Option<LogWriter>,
     workers: usize,
 }
@@ -54,14 +54,14 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
     let bound = bind_all(&assembly.listeners, workers, report)?;
     let metrics = match &config.metrics {
         None => None,
-        Some(address) => Some(bind_metrics(&assemble::address(address), report)?),
+        Some(address) => Some(bind_metrics(&assemble::address(address), loaded, report)?),
     };
-    become_user(config, report)?;
-    let log = open_log(config, report)?;
+    become_user(loaded, report)?;
+    let log = open_log(loaded, report)?;
     if let Some(dir) = &config.state
         && let Err(error) = state::keep_last_good(dir, &loaded.merged_toml())
     {
-        report.push(Code::StateUnwritten, format!("{}: {error}", dir.display()), "", "");
+        complain(report, loaded, "state", Code::StateUnwritten, &format!("{}: {error}", dir.display()), "");
     }
     Some(Prepared { config: config.clone(), assembly, bound, metrics, log, workers })
 }
@@ -85,7 +85,13 @@ fn bind_all(listeners: &[Planned], workers: usize, report: &mut Report) -> Optio
             Ok(sockets) => bound.push(sockets),
             Err(error) => {
                 let (code, cure) = binding_failed(&error);
-                report.push_at(code, &planned.at, format!("cannot listen on {}: {error}", planned.address), "", cure);
+                report.push_at(
+                    code,
+                    &planned.at,
+                    format!("cannot listen on {}: {error}", planned.address),
+                    "",
+                    cure,
+                );
             }
         }
     }
@@ -111,51 +117,65 @@ fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Boun
 fn binding_failed(error: &io::Error) -> (Code, &'static str) {
     match error.kind() {
         io::ErrorKind::AddrInUse => (Code::AddressInUse, "`ss -ltnp` says which process listens there"),
-        io::ErrorKind::PermissionDenied => {
-            (Code::AddressForbidden, "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards")
-        }
+        io::ErrorKind::PermissionDenied => (
+            Code::AddressForbidden,
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE; `user` drops root afterwards",
+        ),
         _ => (Code::AddressUnavailable, ""),
     }
 }
 
-fn bind_metrics(address: &Address, report: &mut Report) -> Option<metrics_server::Listener> {
+fn bind_metrics(
+    address: &Address,
+    loaded: &Loaded,
+    report: &mut Report,
+) -> Option<(metrics_server::Listener, Address)> {
     let options = listen::Options { backlog: 128, fast_open: false, defer_accept: None };
-    let bound = listen::bind(address, &options, 1);
-    let made = bound.map(|bound| (bound.address, bound.sockets.into_iter().next()));
-    match made {
-        Ok((Address::Unix(_), Some(socket))) => Some(metrics_server::Listener::Unix(UnixListener::from(socket))),
-        Ok((address, Some(socket))) => {
-            tracing::info!(address = %address, "metrics");
-            Some(metrics_server::Listener::Tcp(TcpListener::from(socket)))
+    match listen::bind(address, &options, 1) {
+        Ok(Bound { address, sockets }) => {
+            let socket = sockets.into_iter().next()?;
+            let listener = match &address {
+                Address::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
+                _ => metrics_server::Listener::Tcp(TcpListener::from(socket)),
+            };
+            Some((listener, address))
         }
-        Ok((_, None)) => None,
         Err(error) => {
             let (code, cure) = binding_failed(&error);
-            report.push(code, format!("cannot listen on the metrics address {address}: {error}"), "", cure);
+            complain(report, loaded, "metrics", code, &format!("cannot listen on {address}: {error}"), cure);
             None
         }
     }
 }
 
+/// Reports what is wrong with a key at the top of the file, at its place if it was written.
+fn complain(report: &mut Report, loaded: &Loaded, key: &str, code: Code, message: &str, cure: &str) {
+    match loaded.at(key) {
+        Some(at) => report.push_at(code, at, message, "", cure),
+        None => report.push(code, message, "", cure),
+    }
+}
+
 /// Gives up privileges for good; nothing that needs them comes after this.
-fn become_user(config: &Config, report: &mut Report) -> Option<()> {
+fn become_user(loaded: &Loaded, report: &mut Report) -> Option<()> {
+    let config = &loaded.config;
     let account = match config.user.as_deref().map(privileges::Account::look_up).transpose() {
         Ok(account) => account,
         Err(error) => {
-            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
+            complain(report, loaded, "user", Code::UnknownUser, &format!("{error:#}"), "");
             return None;
         }
     };
     if let Some(dir) = &config.state
         && let Err(error) = state::prepare(dir, account.as_ref().map(privileges::Account::ids))
     {
-        report.push(Code::StateUnwritable, format!("{}: {error}", dir.display()), "", "");
+        complain(report, loaded, "state", Code::StateUnwritable, &format!("{}: {error}", dir.display()), "");
         return None;
     }
     match config.user.as_deref().map(privileges::drop_to).transpose() {
         Ok(_) => Some(()),
         Err(error) => {
-            report.push(Code::UnknownUser, format!("{error:#}"), "", "");
+            complain(report, loaded, "user", Code::UnknownUser, &format!("{error:#}"), "");
             None
         }
     }
@@ -163,8 +183,8 @@ fn become_user(config: &Config, report: &mut Report) -> Option<()> {
 
 /// Opens the access log, if there is one; `None` when it cannot be opened.
 #[expect(clippy::option_option, reason = "the outer one is that of every step of the start")]
-fn open_log(config: &Config, report: &mut Report) -> Option<Option<LogWriter>> {
-    let Some(log) = &config.access_log else { return Some(None) };
+fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
+    let Some(log) = &loaded.config.access_log else { return Some(None) };
     let target = match &log.to {
         LogTarget::Stdout => Target::Stdout,
         LogTarget::Stderr => Target::Stderr,
@@ -176,7 +196,15 @@ fn open_log(config: &Config, report: &mut Report) -> Option<Option<LogWriter>> {
     match LogWriter::start(target) {
         Ok(writer) => Some(Some(writer)),
         Err(error) => {
-            report.push(Code::LogUnwritable, format!("{}: {error}", log.to), "", "the directory must be writable by `user`");
+            let cure = "the directory must be writable by `user`";
+            complain(
+                report,
+                loaded,
+                "access_log",
+                Code::LogUnwritable,
+                &format!("{}: {error}", log.to),
+                cure,
+            );
             None
         }
     }
@@ -189,7 +217,16 @@ fn open_log(config: &Config, report: &mut Report) -> Option<Option<LogWriter>> {
 pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let Prepared { config, assembly, bound, metrics, log, workers } = prepared;
     let nofile = descriptors::limit();
-    let connections = config.limits.connections.unwrap_or_else(|| descriptors::connection_limit(nofile, workers));
+    let fitting = descriptors::connection_limit(nofile, workers);
+    let connections = config.limits.connections.unwrap_or(fitting);
+    if connections > fitting {
+        tracing::warn!(
+            connections,
+            fitting,
+            nofile,
+            "more connections are allowed than there are descriptors for"
+        );
+    }
     let trusted = config.trusted.clone();
     let shared = Arc::new(Shared {
         connections: Limit::new(connections),
@@ -205,12 +242,19 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let pipes = descriptors::pipe_limit(nofile, connections, workers);
     let orders = Arc::new(Orders::default());
     let (end, ended) = unbounded_channel();
-    let (bound, sockets): (Vec<_>, Vec<_>) = bound.into_iter().map(|bound| (bound.address, bound.sockets)).unzip();
+    let (bound, sockets): (Vec<_>, Vec<_>) =
+        bound.into_iter().map(|bound| (bound.address, bound.sockets)).unzip();
     let mut sockets: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
     let (mut pulses, mut tops, mut threads) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..workers {
-        let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else { break };
-        let mask = if config.access_log.as_ref().is_some_and(|log| log.mask_ip) { MaskIp::Mask } else { MaskIp::Keep };
+        let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else {
+            break;
+        };
+        let mask = if config.access_log.as_ref().is_some_and(|log| log.mask_ip) {
+            MaskIp::Mask
+        } else {
+            MaskIp::Keep
+        };
         let setup = Setup {
             shared: Arc::clone(&shared),
             pulse: Arc::clone(&pulse),
@@ -236,7 +280,21 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let lost = log.as_ref().map(LogWriter::lost);
     let exposition = Arc::new(Exposition::new(&assembly.listeners, shards, shared, tops, lost));
     let readiness = Arc::default();
-    Ok(Running { config, assembly, bound, metrics, readiness, exposition, log, orders, pulses, threads, ended })
+    let (metrics, metrics_at) = metrics.unzip();
+    Ok(Running {
+        config,
+        assembly,
+        bound,
+        metrics,
+        metrics_at,
+        readiness,
+        exposition,
+        log,
+        orders,
+        pulses,
+        threads,
+        ended,
+    })
 }
 
 /// Where connections begin to be numbered: another place after every start.
@@ -244,4 +302,3 @@ fn first_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
-

@@ -32,7 +32,9 @@ const ROTATION_CHECKED_EVERY: Duration = Duration::from_secs(60);
 const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
-pub(crate) fn run(loaded: &Loaded) -> ExitCode {
+///
+/// `greet` is called once everything is bound and runs.
+pub(crate) fn run(loaded: &Loaded, greet: impl FnOnce(&Running)) -> ExitCode {
     let config = &loaded.config;
     if let Err(error) = operator_log::init(print::level(config.log.level), print::format(config.log.format)) {
         eprintln!("lockgate: {error:#}");
@@ -48,7 +50,7 @@ pub(crate) fn run(loaded: &Loaded) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let ran = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-        let code = runtime.block_on(supervise(prepared));
+        let code = runtime.block_on(supervise(prepared, greet));
         // A name server that does not answer must not hold up the end.
         runtime.shutdown_background();
         code
@@ -59,13 +61,14 @@ pub(crate) fn run(loaded: &Loaded) -> ExitCode {
     })
 }
 
-async fn supervise(mut prepared: Prepared) -> io::Result<ExitCode> {
+async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     // A connection that came before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
     resolving.first_answers(FIRST_ANSWERS).await;
     let mut running = start::start_workers(prepared)?;
     running.announce();
+    greet(&running);
     running.serve_metrics();
     if running.serve(&mut signals).await { Ok(running.stop(signals).await) } else { Ok(ExitCode::FAILURE) }
 }
@@ -76,6 +79,7 @@ pub(crate) struct Running {
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<Address>,
     pub(crate) metrics: Option<metrics_server::Listener>,
+    pub(crate) metrics_at: Option<Address>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     pub(crate) log: Option<LogWriter>,
@@ -126,8 +130,15 @@ impl Running {
             let what = if planned.listener.tls.is_some() { "tls" } else { "tcp" };
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }
+        if let Some(address) = &self.metrics_at {
+            tracing::info!(%address, "metrics");
+        }
         self.readiness.enter(Phase::Ready);
-        tracing::info!(workers = self.pulses.len(), connections = self.exposition.connection_limit(), "ready");
+        tracing::info!(
+            workers = self.pulses.len(),
+            connections = self.exposition.connection_limit(),
+            "ready"
+        );
         systemd::ready(&self.status());
     }
 
@@ -268,7 +279,7 @@ impl Running {
 
     /// The files of Unix sockets that we made.
     fn remove_sockets(&self) {
-        for address in &self.bound {
+        for address in self.bound.iter().chain(&self.metrics_at) {
             if let Address::Unix(path) = address {
                 // After dropping privileges the directory may not be ours; a stale file is replaced at the next start.
                 let _ = std::fs::remove_file(path);
@@ -300,4 +311,3 @@ fn ticks(period: Duration) -> tokio::time::Interval {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
-

@@ -71,7 +71,12 @@ async fn serve(task: Task) -> io::Result<usize> {
     let mut accepting = Vec::new();
     for (place, (fd, family, listener)) in task.sockets.into_iter().enumerate() {
         let socket = listen::Listener::new(fd, family)?;
-        accepting.push(tokio::task::spawn_local(accept(std::rc::Rc::clone(&worker), socket, place, listener)));
+        accepting.push(tokio::task::spawn_local(accept(
+            std::rc::Rc::clone(&worker),
+            socket,
+            place,
+            listener,
+        )));
     }
     let mut cut = 0;
     loop {

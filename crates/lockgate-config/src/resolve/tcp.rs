@@ -4,7 +4,8 @@ use crate::check::{Checked, Listening, Value};
 use crate::codes::Code;
 use crate::keys;
 use crate::model::{
-    AcceptProxy, CaSource, Cidr, Endpoint, EndpointAddr, ListenAddr, ProxyVersion, Tcp, Timeouts, Upstream, UpstreamTls,
+    AcceptProxy, CaSource, Cidr, Endpoint, EndpointAddr, ListenAddr, ProxyVersion, Tcp, Timeouts, Upstream,
+    UpstreamTls,
 };
 use crate::place::At;
 
@@ -58,7 +59,9 @@ impl Resolver<'_> {
         };
         // Whoever may open a Unix socket was let in by its permissions.
         let by_permission = matches!(listen, ListenAddr::Unix(_));
-        if let (true, false, Some(written)) = (trusted.is_empty(), by_permission, view.written("accept_proxy")) {
+        if let (true, false, Some(written)) =
+            (trusted.is_empty(), by_permission, view.written("accept_proxy"))
+        {
             self.nobody_trusted(&written.at);
         }
         accept_proxy

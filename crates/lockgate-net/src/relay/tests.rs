@@ -2,10 +2,11 @@
 
 use std::future::Future;
 
+use super::habits::STALLS;
 use super::*;
 use crate::tls::handshake::tests::{
-    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets, pair, receive_all, receive_some, run,
-    send_all, server_config, settled_pair, tcp_sockets, twins, unix_sockets,
+    Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets, pair,
+    receive_all, receive_some, run, send_all, server_config, settled_pair, tcp_sockets, twins, unix_sockets,
 };
 use crate::tls::record::{ContentType, Opener};
 
@@ -170,7 +171,10 @@ fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
             }
             assert_eq!(rustix::io::write(&bench.origin, &data), Err(rustix::io::Errno::AGAIN));
             let kept = bench.relay.downward.pending.len() - bench.relay.downward.sent;
-            assert!(kept > 0 && bench.relay.downward.pending.capacity() <= Session::sealed_len(READ), "{kept}");
+            assert!(
+                kept > 0 && bench.relay.downward.pending.capacity() <= Session::sealed_len(READ),
+                "{kept}"
+            );
             assert!(sent < 4 << 20 && bench.meter.sent.get() <= sent as u64);
             assert!(bench.relay.upward.pending.is_empty());
         });
@@ -510,7 +514,10 @@ fn a_key_update_that_the_upstream_asks_for_is_answered_without_any_data() {
         assert_eq!(tls_origin.receive(&answer).unwrap(), b"", "a key update");
         send_all(&bench.client, b"under the new key").await;
         assert!(bench.poll_until_idle(3).await.is_none());
-        assert_eq!(tls_origin.receive(&receive_some(&bench.origin).await.unwrap()).unwrap(), b"under the new key");
+        assert_eq!(
+            tls_origin.receive(&receive_some(&bench.origin).await.unwrap()).unwrap(),
+            b"under the new key"
+        );
     });
 }
 
@@ -552,7 +559,12 @@ fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_
 #[test]
 fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
     // Read: the side itself. Written: the side that was written to.
-    for (breaks, talks) in [(Which::Downstream, false), (Which::Upstream, false), (Which::Downstream, true), (Which::Upstream, true)] {
+    for (breaks, talks) in [
+        (Which::Downstream, false),
+        (Which::Upstream, false),
+        (Which::Downstream, true),
+        (Which::Upstream, true),
+    ] {
         run(async {
             let mut bench = Bench::plain(tcp_sockets);
             let (broken, other) = match breaks {
@@ -565,7 +577,10 @@ fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
             broken.reset_on_close();
             drop(std::mem::replace(broken, tcp_sockets().0));
             let end = bench.start().task.await.unwrap().0;
-            assert!(matches!(&end, End::Failed(which, RelayError::Io(_)) if *which == breaks), "{breaks:?} {end:?}");
+            assert!(
+                matches!(&end, End::Failed(which, RelayError::Io(_)) if *which == breaks),
+                "{breaks:?} {end:?}"
+            );
         });
     }
 }

@@ -9,7 +9,10 @@ use std::io;
 use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
-use rustls::{AlertDescription, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, PeerIncompatible, ProtocolVersion};
+use rustls::{
+    AlertDescription, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, PeerIncompatible,
+    ProtocolVersion,
+};
 
 use super::client::{Connector, ConnectorError};
 use super::server::Acceptor;
@@ -103,7 +106,9 @@ fn reason(error: &Error) -> &'static str {
             | AlertDescription::UnsupportedCertificate,
         ) => "refused_our_certificate",
         Error::AlertReceived(_) => "alert",
-        Error::InvalidMessage(_) | Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => "malformed",
+        Error::InvalidMessage(_) | Error::PeerMisbehaved(_) | Error::InappropriateMessage { .. } => {
+            "malformed"
+        }
         Error::InappropriateHandshakeMessage { .. } | Error::DecryptError => "malformed",
         _ => "other",
     }
@@ -113,7 +118,11 @@ fn reason(error: &Error) -> &'static str {
 ///
 /// # Errors
 /// When the handshake fails; the peer has been told by an alert where there was one to send.
-pub async fn accept(socket: &Socket, acceptor: &Acceptor, received: Vec<u8>) -> Result<Established, HandshakeError> {
+pub async fn accept(
+    socket: &Socket,
+    acceptor: &Acceptor,
+    received: Vec<u8>,
+) -> Result<Established, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
     let mut wire = Wire::new(socket, received);
     loop {
@@ -175,7 +184,11 @@ enum Step {
 }
 
 /// Takes what one step of rustls gives, and says how much of the input is used and what comes next.
-fn absorb<Data>(status: UnbufferedStatus<'_, '_, Data>, outgoing: &mut Vec<u8>, rest: &mut Rest) -> (usize, Step) {
+fn absorb<Data>(
+    status: UnbufferedStatus<'_, '_, Data>,
+    outgoing: &mut Vec<u8>,
+    rest: &mut Rest,
+) -> (usize, Step) {
     let step = match status.state {
         Err(error) => Step::Failed(error),
         Ok(ConnectionState::EncodeTlsData(mut message)) => {
@@ -226,21 +239,19 @@ impl<'a> Wire<'a> {
     }
 
     async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
+        if let Some(error) = self.failed.take() {
+            // The step after a failure hands out the alert for it. There must be no other: rustls would read on. The
+            // peer may be gone already: what failed is the handshake.
+            let _ = self.flush().await;
+            return Err(error.into());
+        }
         self.incoming.drain(..used);
         match step {
-            Step::Again => return Ok(Turn::Again),
+            Step::Again => {}
             Step::Finished => return Ok(Turn::Finished),
-            // rustls hands out the alert for it in the next step; the error comes again after that.
-            Step::Failed(error) if self.failed.is_none() => self.failed = Some(error),
-            Step::Failed(_) | Step::NeedMore if self.failed.is_some() => {
-                // The peer may be gone already: what failed is the handshake.
-                let _ = self.flush().await;
-                return Err(self.failed.take().map_or(HandshakeError::Closed, HandshakeError::from));
-            }
-            Step::Failed(_) | Step::NeedMore => {
-                if self.rest.closed {
-                    return Err(HandshakeError::Closed);
-                }
+            Step::Failed(error) => self.failed = Some(error),
+            Step::NeedMore if self.rest.closed => return Err(HandshakeError::Closed),
+            Step::NeedMore => {
                 self.flush().await?;
                 self.receive().await?;
             }

@@ -120,7 +120,8 @@ impl Key {
             (_, false) => Layout::Tls12Gcm,
             (_, true) => Layout::Tls12ChaCha,
         };
-        let unbound = UnboundKey::new(algorithm, key.as_ref()).expect("rustls derives keys of the right length");
+        let unbound =
+            UnboundKey::new(algorithm, key.as_ref()).expect("rustls derives keys of the right length");
         let iv = iv.as_ref().try_into().expect("every TLS AEAD has a 12-byte nonce");
         Self { aead: LessSafeKey::new(unbound), iv, sequence, limit, layout }
     }
@@ -186,7 +187,12 @@ impl Sealer {
     ///
     /// # Errors
     /// [`RecordError::Exhausted`] when the key may protect no more records.
-    pub fn seal(&mut self, kind: ContentType, plaintext: &[u8], out: &mut [u8]) -> Result<usize, RecordError> {
+    pub fn seal(
+        &mut self,
+        kind: ContentType,
+        plaintext: &[u8],
+        out: &mut [u8],
+    ) -> Result<usize, RecordError> {
         let key = &mut self.0;
         if key.sequence >= key.limit {
             return Err(RecordError::Exhausted);
@@ -213,7 +219,14 @@ impl Sealer {
             }
         };
         key.aead
-            .seal_out_of_place_scatter(Nonce::assume_unique_for_key(nonce), Aad::from(aad), plaintext, ciphertext, trail, end)
+            .seal_out_of_place_scatter(
+                Nonce::assume_unique_for_key(nonce),
+                Aad::from(aad),
+                plaintext,
+                ciphertext,
+                trail,
+                end,
+            )
             .expect("buffers have the lengths that the AEAD asks for");
         key.advance();
         Ok(HEADER + body)
@@ -272,7 +285,8 @@ impl Opener {
         let mut nonce = key.nonce();
         let sealed = match key.layout {
             Layout::Tls12Gcm => {
-                let (explicit, sealed) = body.split_at_checked(EXPLICIT_NONCE).ok_or(RecordError::Malformed)?;
+                let (explicit, sealed) =
+                    body.split_at_checked(EXPLICIT_NONCE).ok_or(RecordError::Malformed)?;
                 nonce[NONCE - EXPLICIT_NONCE..].copy_from_slice(explicit);
                 sealed
             }

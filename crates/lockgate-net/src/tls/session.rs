@@ -18,6 +18,7 @@ const MAX_IDLE_RECORDS: u8 = 32;
 
 const CLOSE_NOTIFY: u8 = 0;
 const UNEXPECTED_MESSAGE: u8 = 10;
+const ILLEGAL_PARAMETER: u8 = 47;
 const DECODE_ERROR: u8 = 50;
 const INTERNAL_ERROR: u8 = 80;
 const USER_CANCELED: u8 = 90;
@@ -145,6 +146,9 @@ impl Session {
 
     /// Whether data waits that needs no further read: records that came with the handshake's end.
     pub fn has_waiting(&self) -> bool {
+        if self.closed {
+            return !self.early.is_empty();
+        }
         let whole = match self.opener.frame(&self.partial) {
             Ok(Some(len)) => len <= self.partial.len(),
             Ok(None) => false,
@@ -174,6 +178,13 @@ impl Session {
             let opened = self.opener.open(record, &mut plain[done.produced..])?;
             done.consumed += len;
             match opened.kind {
+                // RFC 8446 §5.1: nothing may come between the records of one handshake message, and only data may be empty.
+                ContentType::ApplicationData if !self.message.is_empty() => {
+                    return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
+                }
+                ContentType::Alert | ContentType::Handshake if opened.len == 0 => {
+                    return Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE));
+                }
                 ContentType::ApplicationData if opened.len > 0 => {
                     self.idle_records = 0;
                     done.produced += opened.len;
@@ -226,13 +237,14 @@ impl Session {
 
     /// Appends the alert that says that we send no more (RFC 8446 §6.1).
     pub fn seal_close(&mut self, out: &mut Vec<u8>) {
-        // A key that is used up cannot even say so: then the connection just ends.
-        let _ = self.append(ContentType::Alert, &[1, CLOSE_NOTIFY], out);
+        self.seal_alert(CLOSE_NOTIFY, out);
     }
 
-    /// Appends a fatal alert (RFC 8446 §6.2).
+    /// Appends an alert (RFC 8446 §6): fatal, unless it is a close_notify.
     pub fn seal_alert(&mut self, alert: u8, out: &mut Vec<u8>) {
-        let _ = self.append(ContentType::Alert, &[2, alert], out);
+        let level = if alert == CLOSE_NOTIFY { 1 } else { 2 };
+        // A key that is used up cannot even say so: then the connection just ends.
+        let _ = self.append(ContentType::Alert, &[level, alert], out);
     }
 
     fn append(&mut self, kind: ContentType, content: &[u8], out: &mut Vec<u8>) -> Result<(), SessionError> {
@@ -300,6 +312,10 @@ impl Session {
                 self.owes_key_update |= body == [1];
                 Ok(())
             }
+            (KEY_UPDATE, [_], _) if self.message.is_empty() => {
+                Err(SessionError::Misbehaved(ILLEGAL_PARAMETER))
+            }
+            (KEY_UPDATE, _, _) if body.len() != 1 => Err(SessionError::Misbehaved(DECODE_ERROR)),
             // A ticket that rustls does not understand only costs a later resumption.
             (NEW_SESSION_TICKET, _, Keys::Client(kernel)) => {
                 let _ = kernel.handle_new_session_ticket(body);

@@ -83,7 +83,8 @@ pub async fn join(
             let header = std::mem::take(&mut preface.upstream);
             let endpoint = dialled.hold.endpoint();
             guard.phase(limit);
-            let made = guard.within(handshake::connect(&dialled.socket, connector, &endpoint.host, header)).await;
+            let made =
+                guard.within(handshake::connect(&dialled.socket, connector, &endpoint.host, header)).await;
             let made = made.map_err(JoinError::Cut)?;
             let made = made.map_err(|error| JoinError::Tls { endpoint: endpoint.label.clone(), error })?;
             Side::tls(dialled.socket, made.session)
@@ -112,11 +113,16 @@ impl Introduction<'_> {
     fn tlvs(&self) -> Tlvs<'_> {
         let Some(negotiated) = self.negotiated else { return Tlvs::default() };
         let verified = negotiated.peer_name.is_some();
+        let client = match (verified, negotiated.resumed) {
+            (false, _) => Ssl::OVER_TLS,
+            (true, true) => Ssl::OVER_TLS | Ssl::CERTIFICATE_IN_SESSION,
+            (true, false) => Ssl::OVER_TLS | Ssl::CERTIFICATE_NOW | Ssl::CERTIFICATE_IN_SESSION,
+        };
         Tlvs {
             alpn: negotiated.alpn.as_deref().map(Into::into),
             authority: self.server_name.map(Into::into),
             ssl: Some(Ssl {
-                client: if verified { Ssl::OVER_TLS | Ssl::CERTIFICATE_IN_SESSION } else { Ssl::OVER_TLS },
+                client,
                 verify: u32::from(!verified),
                 version: Some(negotiated.version.into()),
                 common_name: negotiated.peer_name.as_deref().map(Into::into),
@@ -125,4 +131,3 @@ impl Introduction<'_> {
         }
     }
 }
-

@@ -13,8 +13,8 @@ use lockgate_net::tls::Acceptor;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
-use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use super::Listener;
+use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
 use crate::clock::{Cut, Guard};
@@ -73,7 +73,13 @@ impl Ending {
 }
 
 impl Connection {
-    pub(super) fn new(worker: &Rc<Worker>, listener: Arc<Listener>, place: usize, peer: Peer, permit: Permit) -> Self {
+    pub(super) fn new(
+        worker: &Rc<Worker>,
+        listener: Arc<Listener>,
+        place: usize,
+        peer: Peer,
+        permit: Permit,
+    ) -> Self {
         let guard = worker.clock.watch();
         guard.watch().listener.set(place);
         let connection = Self {
@@ -256,7 +262,8 @@ impl Connection {
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
-        let joined = join(&self.listener.pool, &self.guard, self.listener.connect, client, introduction).await;
+        let joined =
+            join(&self.listener.pool, &self.guard, self.listener.connect, client, introduction).await;
         let took = start.elapsed();
         self.connect = Some(took);
         match joined {
@@ -270,8 +277,12 @@ impl Connection {
             Err(JoinError::Dial(DialError::Cut(cut)) | JoinError::Cut(cut)) if cut != Cut::Deadline => {
                 Err(cut_short(cut, "connecting"))
             }
-            Err(error @ JoinError::Session(_)) => Err(Ending::because(Cause::Internal, Side::Lockgate, error)),
-            Err(error @ JoinError::Dial(DialError::Full)) => Err(Ending::because(Cause::Limit, Side::Lockgate, error)),
+            Err(error @ JoinError::Session(_)) => {
+                Err(Ending::because(Cause::Internal, Side::Lockgate, error))
+            }
+            Err(error @ JoinError::Dial(DialError::Full)) => {
+                Err(Ending::because(Cause::Limit, Side::Lockgate, error))
+            }
             Err(error) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
         }
     }
@@ -333,7 +344,7 @@ impl Connection {
             }
         }
         // A probe that connects and leaves says nothing worth a line; that we failed it does.
-        if empty && ending.cause == Cause::ClientClosed {
+        if empty && ending.side == Side::Downstream {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {
@@ -350,7 +361,9 @@ impl Connection {
             client: address(self.client),
             peer: address(self.peer),
             sni: self.server_name.as_deref(),
-            alpn: negotiated.and_then(|agreed| agreed.alpn.as_deref()).and_then(|alpn| std::str::from_utf8(alpn).ok()),
+            alpn: negotiated
+                .and_then(|agreed| agreed.alpn.as_deref())
+                .and_then(|alpn| std::str::from_utf8(alpn).ok()),
             tls_version: negotiated.map(|agreed| agreed.version),
             cipher: negotiated.map(|agreed| agreed.cipher),
             resumed: negotiated.map(|agreed| agreed.resumed),

@@ -47,7 +47,14 @@ pub struct Endpoint {
 impl Endpoint {
     /// An endpoint without connections; at most `max` at once.
     pub fn new(label: String, host: String, place: Place, max: Option<usize>) -> Self {
-        Self { label, host, habits: Habits::default(), place, max: max.map(Limit::new), connections: AtomicUsize::new(0) }
+        Self {
+            label,
+            host,
+            habits: Habits::default(),
+            place,
+            max: max.map(Limit::new),
+            connections: AtomicUsize::new(0),
+        }
     }
 
     /// Connections that the process has to it, or is making.

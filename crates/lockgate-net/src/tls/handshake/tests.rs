@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
 
 use rustls::client::Resumption;
-use rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite as suites, default_provider};
 use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite as suites, default_provider};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedCipherSuite,
@@ -15,7 +15,10 @@ use rustls::{
 use super::*;
 use crate::socket::Family;
 use crate::tls::fixtures::*;
-use crate::tls::{CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy, ServerSettings, TicketRing};
+use crate::tls::{
+    CaSource, CertFiles, ClientAuthMode, ClientAuthSettings, ClientSettings, Policy, ServerSettings,
+    TicketRing,
+};
 
 /// What a handshake agrees on.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +171,10 @@ pub(crate) fn settled_pair(terms: Terms) -> Pair {
 }
 
 /// Our end as a client, and a server of rustls.
-pub(crate) fn client_pair(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> (Box<Session>, ServerConnection) {
+pub(crate) fn client_pair(
+    client: &Arc<ClientConfig>,
+    server: &Arc<ServerConfig>,
+) -> (Box<Session>, ServerConnection) {
     let mut server = ServerConnection::new(server.clone()).unwrap();
     let (keys, secrets) = ask(client.clone(), |question| {
         server.receive(question).unwrap();
@@ -203,12 +209,15 @@ pub(crate) fn twins(terms: Terms) -> (Twin, Twin) {
     let (mut received, mut answer) = (Vec::new(), Vec::new());
     let (keys, secrets) = ask(client_config(terms), |question| {
         received.extend_from_slice(question);
-        step_through(|rest, outgoing| {
-            let status = server.process_tls_records(&mut received);
-            let (used, step) = absorb(status, outgoing, rest);
-            received.drain(..used);
-            step
-        }, &mut answer);
+        step_through(
+            |rest, outgoing| {
+                let status = server.process_tls_records(&mut received);
+                let (used, step) = absorb(status, outgoing, rest);
+                received.drain(..used);
+                step
+            },
+            &mut answer,
+        );
         std::mem::take(&mut answer)
     });
     let client = Twin { keys, secrets };
@@ -341,7 +350,9 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
         policy: Policy::intermediate(),
         alpn: Vec::new(),
         client_auth: None,
-        tickets: Some(TicketRing::rotating(std::time::Duration::from_secs(3600), 2, std::time::Instant::now()).unwrap()),
+        tickets: Some(
+            TicketRing::rotating(std::time::Duration::from_secs(3600), 2, std::time::Instant::now()).unwrap(),
+        ),
     };
     change(&folder, &ca, &mut settings);
     let roots = CaSource::File(folder.write("ca.pem", ca.pem()));
@@ -350,7 +361,11 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
 }
 
 /// A client of rustls over a socket: shakes hands, and has its first data leave with its last flight.
-async fn rustls_client(socket: &Socket, config: ClientConfig, first: &[u8]) -> Result<ClientConnection, Error> {
+async fn rustls_client(
+    socket: &Socket,
+    config: ClientConfig,
+    first: &[u8],
+) -> Result<ClientConnection, Error> {
     let mut client = ClientConnection::new(Arc::new(config), name())?;
     client.writer().write_all(first).unwrap();
     while client.is_handshaking() {
@@ -439,8 +454,9 @@ fn data_that_comes_with_the_last_flight_is_not_lost_and_tickets_wait_for_its_ans
             let mut roots = RootCertStore::empty();
             roots.add(site.ca.der()).unwrap();
             let config = config.with_root_certificates(roots).with_no_client_auth();
-            let client =
-                tokio::task::spawn_local(async move { (rustls_client(&far, config, b"GET /").await.unwrap(), far) });
+            let client = tokio::task::spawn_local(async move {
+                (rustls_client(&far, config, b"GET /").await.unwrap(), far)
+            });
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
             assert_eq!(read_data(&mut made.session, &near).await, b"GET /");
             if made.negotiated.version == TLS13 {
@@ -461,15 +477,19 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
-        let mut client = ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+        let mut client =
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
         let hello = client.take_sent();
         for cut in [1, 5, hello.len() / 2, hello.len()] {
             let mut wire = Wire::new(&near, hello[..cut].to_vec());
             let mut connection = UnbufferedServerConnection::new(site.acceptor.config()).unwrap();
             send_all(&far, &hello[cut..]).await;
             while wire.outgoing.is_empty() {
-                let (used, step) =
-                    absorb(connection.process_tls_records(&mut wire.incoming), &mut wire.outgoing, &mut wire.rest);
+                let (used, step) = absorb(
+                    connection.process_tls_records(&mut wire.incoming),
+                    &mut wire.outgoing,
+                    &mut wire.rest,
+                );
                 wire.turn(used, step).await.unwrap();
             }
             assert!(wire.incoming.is_empty(), "the hello is used up");
@@ -481,7 +501,8 @@ fn a_hello_that_was_read_before_is_used_whole_or_in_part() {
 fn a_peer_that_speaks_no_tls_is_told_so() {
     run(async {
         let site = site(|_, _, _| {});
-        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[22, 3, 1, 0, 4, 99, 0, 0, 0], &[22, 3, 3, 255, 255]] {
+        for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[22, 3, 1, 0, 4, 99, 0, 0, 0], &[22, 3, 3, 255, 255]]
+        {
             let (near, far) = unix_sockets();
             send_all(&far, garbage).await;
             let refused = accept(&near, &site.acceptor, Vec::new()).await.unwrap_err();
@@ -497,7 +518,8 @@ fn a_peer_that_speaks_no_tls_is_told_so() {
 fn a_peer_that_leaves_early_has_closed() {
     run(async {
         let site = site(|_, _, _| {});
-        let mut client = ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+        let mut client =
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
         let hello = client.take_sent();
         for cut in [0, 1, 100, hello.len()] {
             let (near, far) = unix_sockets();
@@ -547,7 +569,8 @@ fn a_close_that_comes_with_the_last_flight_is_kept() {
     run(async {
         let site = site(|_, _, _| {});
         let (near, far) = unix_sockets();
-        let mut client = ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
+        let mut client =
+            ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name()).unwrap();
         let server = tokio::task::spawn_local(async move {
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
             assert_eq!(read_data(&mut made.session, &near).await, b"bye");
@@ -590,7 +613,8 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
         let mut room = 50_000;
         while room > 0 {
             let filler = clients.issue_with(&["filler"], &P256, |params| {
-                let names = (0..200).map(|n| rcgen::SanType::DnsName(format!("n{n}.filler.example").try_into().unwrap()));
+                let names = (0..200)
+                    .map(|n| rcgen::SanType::DnsName(format!("n{n}.filler.example").try_into().unwrap()));
                 params.subject_alt_names = names.collect();
             });
             room -= filler.cert.der().len() as i32;
@@ -600,7 +624,9 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
         let config = trusting(&site.ca).with_client_auth_cert(chain, key).unwrap();
         let (near, far) = unix_sockets();
         let client =
-            tokio::task::spawn_local(async move { (rustls_client(&far, config, b"GET /").await.unwrap(), far) });
+            tokio::task::spawn_local(
+                async move { (rustls_client(&far, config, b"GET /").await.unwrap(), far) },
+            );
         let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
         assert_eq!(read_data(&mut made.session, &near).await, b"GET /");
         client.await.unwrap();

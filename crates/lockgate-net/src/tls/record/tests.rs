@@ -40,7 +40,9 @@ fn seal_12(sealer: &mut Sealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let mut sealed = plaintext.to_vec();
     let (nonce, aad) = (key.nonce(), key.additional_12(kind, plaintext.len()));
-    key.aead.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut sealed).unwrap();
+    key.aead
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut sealed)
+        .unwrap();
     key.advance();
     let body = (EXPLICIT_NONCE + sealed.len()) as u16;
     [&[kind, 3, 3][..], &body.to_be_bytes(), &nonce[NONCE - EXPLICIT_NONCE..], &sealed].concat()
@@ -103,13 +105,18 @@ fn a_changed_byte_anywhere_is_refused() {
                 match (at, terms.is_13()) {
                     (0 | 1, true) | (1, false) => assert_eq!(result, Err(RecordError::Malformed)),
                     // Another type that there is, is one under which the record does not authenticate.
-                    (0, false) => assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac))),
+                    (0, false) => {
+                        assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac)))
+                    }
                     // The minor version of TLS 1.2 is ours in what is authenticated.
                     (2, false) => {
                         assert_eq!(result, Ok((ContentType::ApplicationData, b"attack at dawn".to_vec())));
                         opener.0.sequence = number;
                     }
-                    (3, _) => assert!(matches!(result, Err(RecordError::Overflow | RecordError::BadMac)), "{result:?}"),
+                    (3, _) => assert!(
+                        matches!(result, Err(RecordError::Overflow | RecordError::BadMac)),
+                        "{result:?}"
+                    ),
                     (4, _) => assert!(matches!(result, Err(RecordError::Malformed | RecordError::BadMac))),
                     _ => assert_eq!(result, Err(RecordError::BadMac), "{terms:?} byte {at}"),
                 }
@@ -203,7 +210,10 @@ fn padding_is_taken_off_and_a_record_of_nothing_else_is_malformed() {
 fn more_plaintext_than_a_record_may_have_is_refused() {
     let (mut sealer, mut opener) = ends(TLS13_TERMS);
     let inner = |len: usize| [&vec![b'x'; len][..], &[23]].concat();
-    assert_eq!(open(&mut opener, &seal_inner(&mut sealer, &inner(MAX_PLAINTEXT))).unwrap().1.len(), MAX_PLAINTEXT);
+    assert_eq!(
+        open(&mut opener, &seal_inner(&mut sealer, &inner(MAX_PLAINTEXT))).unwrap().1.len(),
+        MAX_PLAINTEXT
+    );
     let longer = seal_inner(&mut sealer, &inner(MAX_PLAINTEXT + 1));
     assert_eq!(opener.frame(&longer), Ok(Some(longer.len())), "the header may say so");
     assert_eq!(open(&mut opener, &longer), Err(RecordError::Overflow));

@@ -102,7 +102,8 @@ fn a_record_may_be_cut_anywhere() {
 fn several_records_in_one_read_are_gathered_and_the_cut_one_is_kept() {
     for terms in TERMS {
         let Pair { mut client, mut session, .. } = settled_pair(terms);
-        let mut wire: Vec<u8> = ["one ", "two ", "three "].iter().flat_map(|word| client.protect(word.as_bytes())).collect();
+        let mut wire: Vec<u8> =
+            ["one ", "two ", "three "].iter().flat_map(|word| client.protect(word.as_bytes())).collect();
         let last = client.protect(b"four");
         wire.extend(&last[..last.len() - 1]);
         assert_eq!(feed(&mut session, &wire).unwrap(), b"one two three ");
@@ -150,9 +151,14 @@ fn records_without_data_are_refused_after_32_in_a_row() {
                 let empty = raw(&mut client, ContentType::ApplicationData, b"");
                 assert_eq!(feed(&mut server, &empty), Ok(Vec::new()));
             }
-            assert_eq!(feed(&mut server, &seal(&mut client, b"x")).unwrap(), b"x", "data makes good for them");
+            assert_eq!(
+                feed(&mut server, &seal(&mut client, b"x")).unwrap(),
+                b"x",
+                "data makes good for them"
+            );
         }
-        let flood: Vec<u8> = (0..33).flat_map(|_| raw(&mut client, ContentType::ApplicationData, b"")).collect();
+        let flood: Vec<u8> =
+            (0..33).flat_map(|_| raw(&mut client, ContentType::ApplicationData, b"")).collect();
         assert_eq!(feed(&mut server, &flood), Err(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
     }
 }
@@ -279,7 +285,8 @@ fn a_key_is_changed_before_it_is_worn() {
 #[test]
 fn a_message_may_be_spread_over_records() {
     let (mut server, mut client) = sessions(TLS13_TERMS);
-    let records: Vec<u8> = UPDATE_REQUESTED.iter().flat_map(|&byte| handshake(&mut client, &[byte])).collect();
+    let records: Vec<u8> =
+        UPDATE_REQUESTED.iter().flat_map(|&byte| handshake(&mut client, &[byte])).collect();
     rekey_sender(&mut client);
     assert_eq!(feed(&mut server, &records), Ok(Vec::new()));
     assert!(server.owes());
@@ -408,7 +415,9 @@ fn our_alert_is_understood_by_rustls() {
 
 #[test]
 fn a_warning_is_passed_over_but_not_a_stream_of_them() {
-    for (terms, warning) in [(TLS13_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, 112])] {
+    for (terms, warning) in
+        [(TLS13_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, USER_CANCELED]), (TLS12_TERMS, [1, 112])]
+    {
         let (mut server, mut client) = sessions(terms);
         let wire = [raw(&mut client, ContentType::Alert, &warning), seal(&mut client, b"x")].concat();
         assert_eq!(feed(&mut server, &wire).unwrap(), b"x");
@@ -451,7 +460,8 @@ fn data_within_a_handshake_message_is_refused() {
 /// RFC 8446 §4.6.3: any other value is an illegal parameter; a length other than one cannot be decoded.
 #[test]
 fn a_key_update_that_is_none_is_refused_by_the_right_alert() {
-    for (update, alert) in [(&[KEY_UPDATE, 0, 0, 1, 2][..], 47), (&[KEY_UPDATE, 0, 0, 2, 0, 0], DECODE_ERROR)] {
+    for (update, alert) in [(&[KEY_UPDATE, 0, 0, 1, 2][..], 47), (&[KEY_UPDATE, 0, 0, 2, 0, 0], DECODE_ERROR)]
+    {
         let (mut server, mut client) = sessions(TLS13_TERMS);
         let record = handshake(&mut client, update);
         assert_eq!(feed(&mut server, &record), Err(SessionError::Misbehaved(alert)));

@@ -1,0 +1,316 @@
+//! One direction of a relay: read from one side, write to the other, keep what that does not take at once.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use super::habits::{Habits, LastRead};
+use super::{Buffers, READ, RelayError, Side};
+use crate::socket::Family;
+use crate::splice::{self, Pipe, Pipes};
+
+/// Reads of one direction in one turn; then the worker's other connections have theirs.
+const TURNS: usize = 16;
+/// Full reads in a row after which a direction of plain TCP is spliced.
+const FULL_READS: u8 = 3;
+/// A splice that moves less than this is worth no pipe...
+const SMALL_SPLICE: usize = 16 * 1024;
+/// ...when it happens this often in a row.
+const SMALL_SPLICES: u8 = 4;
+
+/// Whose fault the end of a direction is.
+pub(super) enum Fault {
+    /// The one it reads from.
+    Source(RelayError),
+    /// The one it writes to.
+    Sink(RelayError),
+}
+
+/// What one direction works with during one poll.
+pub(super) struct Lane<'a> {
+    pub(super) from: &'a mut Side,
+    pub(super) to: &'a mut Side,
+    pub(super) buffers: &'a mut Buffers,
+    pub(super) pipes: &'a Rc<Pipes>,
+    pub(super) moved: &'a Cell<u64>,
+    /// Those of the endpoint, when it is the source, and what it was sent so far.
+    pub(super) habits: Option<(&'a Habits, u64)>,
+    /// Whether the other direction has ended.
+    pub(super) last: bool,
+}
+
+impl Lane<'_> {
+    fn count(&self, bytes: usize) {
+        self.moved.set(self.moved.get() + bytes as u64);
+    }
+}
+
+/// How far a direction has come.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The source may send more.
+    #[default]
+    Open,
+    /// The source has ended; what is pending goes out before the sink is told.
+    Ending,
+    /// The sink was told.
+    Ended,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub(super) stage: Stage,
+    /// Taken from the source and not yet by the sink, as it goes over the sink's wire; from `sent` on.
+    pub(super) pending: Vec<u8>,
+    pub(super) sent: usize,
+    /// To be sent with the first data, or with the end if there is none.
+    pub(super) held: Vec<u8>,
+    /// Whether the source's TLS was cut off: what came was delivered, but may not be the whole.
+    pub(super) truncated: bool,
+    pub(super) pipe: Option<Pipe>,
+    full_reads: u8,
+    small_splices: u8,
+    no_splice: bool,
+    last_read: LastRead,
+}
+
+impl Flow {
+    /// One that has something to send already.
+    pub(super) fn pending(pending: Vec<u8>) -> Self {
+        Self { pending, ..Self::default() }
+    }
+
+    /// One whose first data takes something along.
+    pub(super) fn holding(held: Vec<u8>) -> Self {
+        Self { held, ..Self::default() }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage != Stage::Open
+    }
+
+    /// Whether the next poll would read, not flush.
+    pub(super) fn is_idle(&self) -> bool {
+        self.stage == Stage::Open && self.pending.is_empty() && self.pipe.is_none()
+    }
+
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        for _ in 0..TURNS {
+            if lane.to.owes() && self.stage != Stage::Ended {
+                self.append_owed(lane)?;
+            }
+            ready!(self.poll_flush(cx, lane))?;
+            match self.stage {
+                Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
+                Stage::Open => ready!(self.poll_copy(cx, lane))?,
+                Stage::Ending => {
+                    // Where the other direction has ended too, the close that follows says the same.
+                    if !lane.last {
+                        lane.to.socket.shutdown_write().or_else(already_gone).map_err(sink)?;
+                    }
+                    self.stage = Stage::Ended;
+                }
+                Stage::Ended => return Poll::Ready(Ok(())),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads once and writes what was read.
+    fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        match ready!(poll_read(cx, lane)).map_err(Fault::Source)? {
+            Read::Data(len) => {
+                lane.count(len);
+                self.note_read(len, lane);
+                self.send(cx, lane, len)
+            }
+            Read::Nothing => Poll::Ready(Ok(())),
+            Read::End(ending) => {
+                self.end(lane, ending);
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Sends the first `len` bytes of the plain buffer; what the sink does not take becomes pending.
+    fn send(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>, len: usize) -> Poll<Result<(), Fault>> {
+        let Buffers { plain, sealed, .. } = lane.buffers;
+        let out = match &mut lane.to.session {
+            Some(session) => {
+                let used = session.seal(&plain[..len], sealed).map_err(sink)?;
+                &sealed[..used]
+            }
+            None => &plain[..len],
+        };
+        if !self.held.is_empty() {
+            self.pending = std::mem::take(&mut self.held);
+            self.pending.extend_from_slice(out);
+            return self.poll_flush(cx, lane);
+        }
+        let sent = match lane.to.socket.poll_send(cx, out) {
+            Poll::Ready(sent) => sent.map_err(sink)?,
+            Poll::Pending => 0,
+        };
+        if sent < out.len() {
+            self.pending = out[sent..].to_vec();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what is pending, from memory or from the pipe.
+    fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        while self.sent < self.pending.len() {
+            self.sent += ready!(lane.to.socket.poll_send(cx, &self.pending[self.sent..])).map_err(sink)?;
+        }
+        if self.sent > 0 {
+            // Given back rather than kept: idle connections are what memory is spent on.
+            self.pending = Vec::new();
+            self.sent = 0;
+        }
+        while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
+            ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Fills the pipe once; the next turn drains it.
+    fn poll_splice(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        let Some(pipe) = &mut self.pipe else { return Poll::Ready(Ok(())) };
+        let mut unsupported = false;
+        // A short splice does not mean that the source is empty, so it must not clear the readiness: hence "1".
+        let filled = lane.from.socket.poll_read_with(cx, 1, |fd| {
+            pipe.fill(fd).inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
+        });
+        match ready!(filled) {
+            Ok(0) => {
+                self.pipe = None;
+                self.end(lane, Ending::Clean);
+            }
+            Ok(moved) => {
+                lane.count(moved);
+                self.small_splices = if moved < SMALL_SPLICE { self.small_splices + 1 } else { 0 };
+                if self.small_splices >= SMALL_SPLICES {
+                    ready!(self.poll_flush(cx, lane))?;
+                    self.stop_splicing();
+                }
+            }
+            Err(_) if unsupported => {
+                self.stop_splicing();
+                self.no_splice = true;
+            }
+            Err(error) => return Poll::Ready(Err(Fault::Source(error.into()))),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn stop_splicing(&mut self) {
+        self.pipe = None;
+        self.full_reads = 0;
+        self.small_splices = 0;
+    }
+
+    /// Learns from a read whether to splice, and whether the endpoint waits for acknowledgements.
+    fn note_read(&mut self, len: usize, lane: &Lane<'_>) {
+        if len >= READ {
+            self.full_reads = self.full_reads.saturating_add(1);
+            if self.full_reads == FULL_READS
+                && !self.no_splice
+                && lane.from.is_plain_tcp()
+                && lane.to.is_plain_tcp()
+            {
+                self.pipe = lane.pipes.take();
+            }
+            return;
+        }
+        self.full_reads = 0;
+        if let Some((habits, asked)) = lane.habits.filter(|_| lane.from.socket.family() == Family::Tcp) {
+            self.last_read.note(&lane.from.socket, habits, asked);
+        }
+    }
+
+    /// The source has ended: a TLS sink is told so by TLS as well, unless the source was cut short.
+    fn end(&mut self, lane: &mut Lane<'_>, ending: Ending) {
+        self.stage = Stage::Ending;
+        self.pending = std::mem::take(&mut self.held);
+        match ending {
+            Ending::Truncated => self.truncated = true,
+            Ending::Clean => {
+                if let Some(session) = &mut lane.to.session {
+                    session.seal_close(&mut self.pending);
+                }
+            }
+        }
+    }
+
+    fn append_owed(&mut self, lane: &mut Lane<'_>) -> Result<(), Fault> {
+        if let Some(session) = &mut lane.to.session {
+            // Records leave in the order in which they were sealed.
+            self.pending.append(&mut self.held);
+            session.seal_owed(&mut self.pending).map_err(sink)?;
+        }
+        Ok(())
+    }
+}
+
+/// What one read of a source gave.
+enum Read {
+    /// So many bytes at the front of the plain buffer.
+    Data(usize),
+    /// Bytes that were no data, or not a whole record.
+    Nothing,
+    /// The source has ended.
+    End(Ending),
+}
+
+#[derive(Clone, Copy)]
+enum Ending {
+    Clean,
+    /// A TLS source whose connection ended without a close_notify.
+    Truncated,
+}
+
+fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<Read, RelayError>> {
+    let Buffers { wire, plain, .. } = lane.buffers;
+    let Side { socket, session } = lane.from;
+    let Some(session) = session else {
+        let received = ready!(socket.poll_recv(cx, &mut plain[..READ]))?;
+        return Poll::Ready(Ok(if received == 0 { Read::End(Ending::Clean) } else { Read::Data(received) }));
+    };
+    let mut filled = session.partial_len();
+    if !session.has_waiting() {
+        if session.is_closed() {
+            // Whatever came after it is nobody's.
+            session.take_partial();
+            return Poll::Ready(Ok(Read::End(Ending::Clean)));
+        }
+        let received = ready!(socket.poll_recv(cx, &mut wire[filled..filled + READ]))?;
+        if received == 0 {
+            return Poll::Ready(Ok(Read::End(Ending::Truncated)));
+        }
+        filled += received;
+    }
+    let early = session.take_early();
+    if !early.is_empty() {
+        plain[..early.len()].copy_from_slice(&early);
+        return Poll::Ready(Ok(Read::Data(early.len())));
+    }
+    let partial = session.take_partial();
+    wire[..partial.len()].copy_from_slice(&partial);
+    let done = session.open(&wire[..filled], plain)?;
+    if done.consumed < filled {
+        session.keep_partial(&wire[done.consumed..filled]);
+    }
+    Poll::Ready(Ok(if done.produced > 0 { Read::Data(done.produced) } else { Read::Nothing }))
+}
+
+/// A peer that is gone needs no shutdown: what it left is for the reading direction to find out.
+fn already_gone(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotConnected { Ok(()) } else { Err(error) }
+}
+
+fn sink(error: impl Into<RelayError>) -> Fault {
+    Fault::Sink(error.into())
+}

@@ -1,0 +1,343 @@
+//! Deadlines without waiting: time passes by moving what is compared with it.
+
+use std::cell::Cell;
+use std::future::{pending, ready};
+use std::task::{Context, Wake};
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn clock() -> Rc<Clock> {
+    Clock::new(Pulse::new())
+}
+
+/// As if the clock, and all who are watched, had been there for this long.
+fn pass(clock: &Clock, time: Duration) {
+    let passed = millis(time);
+    let earlier = |at: &Cell<u64>| {
+        if at.get() != NEVER {
+            // What would lie before the clock's start has come to pass as well.
+            at.set(at.get().saturating_sub(passed));
+        }
+    };
+    for watch in clock.watches.borrow().iter() {
+        earlier(&watch.deadline);
+        earlier(&watch.lifetime);
+        earlier(&watch.moved_at);
+    }
+}
+
+/// A clock that has run for an hour, so that there is a past.
+fn old_clock() -> Rc<Clock> {
+    let clock = Clock {
+        start: Instant::now()
+            .checked_sub(60 * MINUTE)
+            .expect("a time before the host was started is one too"),
+        now: Cell::new(0),
+        swept: Cell::new(0),
+        watches: RefCell::default(),
+        ticks: RefCell::default(),
+        pulse: Pulse::new(),
+    };
+    Rc::new(clock)
+}
+
+fn tick(clock: &Clock) {
+    clock.tick(|_| {});
+}
+
+/// Polls once; a waker that counts.
+fn poll<F: Future>(future: std::pin::Pin<&mut F>, wakes: &Arc<Wakes>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(&Arc::clone(wakes).into()))
+}
+
+#[derive(Default)]
+struct Wakes(std::sync::atomic::AtomicUsize);
+
+impl Wakes {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn outcome<T>(guard: &Guard, future: impl Future<Output = T>) -> Poll<Result<T, Cut>> {
+    poll(pin!(guard.within(future)), &Arc::default())
+}
+
+#[test]
+fn a_wait_ends_with_its_future_or_with_the_phase() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.phase(MINUTE);
+    assert_eq!(outcome(&guard, ready(7)), Poll::Ready(Ok(7)));
+    assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending);
+    pass(&clock, MINUTE / 2);
+    tick(&clock);
+    assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending);
+    pass(&clock, MINUTE / 2);
+    assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending, "only a tick looks");
+    tick(&clock);
+    assert_eq!(outcome(&guard, pending::<()>()), Poll::Ready(Err(Cut::Deadline)));
+    assert_eq!(outcome(&guard, ready(7)), Poll::Ready(Err(Cut::Deadline)), "and so does every later wait");
+}
+
+#[test]
+fn whoever_is_late_is_woken_once_and_nobody_else() {
+    let clock = old_clock();
+    let (late, early) = (clock.watch(), clock.watch());
+    late.phase(MINUTE);
+    early.phase(2 * MINUTE);
+    let (late_wakes, early_wakes) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
+    let (mut late_wait, mut early_wait) =
+        (pin!(late.within(pending::<()>())), pin!(early.within(pending::<()>())));
+    assert!(poll(late_wait.as_mut(), &late_wakes).is_pending());
+    assert!(poll(early_wait.as_mut(), &early_wakes).is_pending());
+    pass(&clock, MINUTE);
+    (0..3).for_each(|_| tick(&clock));
+    assert_eq!((late_wakes.count(), early_wakes.count()), (1, 0));
+    assert_eq!(poll(late_wait, &late_wakes), Poll::Ready(Err(Cut::Deadline)));
+}
+
+#[test]
+fn the_newest_waker_is_the_one_that_is_woken() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    let (first, second) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
+    let mut wait = pin!(guard.within(pending::<()>()));
+    assert!(poll(wait.as_mut(), &first).is_pending());
+    assert!(poll(wait.as_mut(), &second).is_pending());
+    guard.watch().cut(Cut::Drain);
+    assert_eq!((first.count(), second.count()), (0, 1));
+}
+
+#[test]
+fn a_new_phase_replaces_the_last_even_one_that_has_run_out() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.phase(MINUTE);
+    guard.phase(3 * MINUTE);
+    pass(&clock, 2 * MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Deadline)));
+    guard.phase(MINUTE);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn a_settled_connection_has_no_deadline_but_stays_cut_for_any_other_reason() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.phase(Duration::ZERO);
+    tick(&clock);
+    guard.settle();
+    pass(&clock, 59 * MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+    for cut in [Cut::Drain, Cut::Idle, Cut::Lifetime] {
+        let guard = clock.watch();
+        guard.watch().cut(cut);
+        guard.settle();
+        guard.phase(MINUTE);
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(cut)));
+    }
+}
+
+/// A drain that comes in the tick that ends a phase must not be forgotten with the phase.
+#[test]
+fn a_drain_is_stronger_than_a_phase_that_has_just_run_out() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.phase(Duration::ZERO);
+    tick(&clock);
+    clock.each(|watch| watch.cut(Cut::Drain));
+    guard.settle();
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Drain)));
+}
+
+#[test]
+fn bytes_in_either_direction_put_off_the_idle_limit() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.idle(MINUTE);
+    let meter = &guard.watch().meter;
+    for moved in [&meter.received, &meter.sent, &meter.received] {
+        pass(&clock, MINUTE - Duration::from_secs(1));
+        moved.set(moved.get() + 1);
+        tick(&clock);
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+    }
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Idle)));
+}
+
+#[test]
+fn the_idle_limit_counts_from_when_it_is_set() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    pass(&clock, 10 * MINUTE);
+    guard.idle(MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn a_lifetime_ends_whatever_is_moved() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.live(MINUTE);
+    guard.idle(MINUTE);
+    guard.phase(MINUTE);
+    guard.watch().meter.sent.set(1);
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Lifetime)), "it is the strongest reason");
+}
+
+#[test]
+fn limits_that_nothing_outlives_do_not_overflow() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.phase(Duration::MAX);
+    guard.live(Duration::MAX);
+    guard.idle(Duration::MAX);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+}
+
+#[test]
+fn the_first_cut_is_the_reason_that_is_told() {
+    let guard = clock().watch();
+    guard.watch().cut(Cut::Drain);
+    guard.watch().cut(Cut::Idle);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Drain)));
+}
+
+#[test]
+fn guards_may_be_dropped_in_any_order() {
+    let clock = clock();
+    let mut guards: Vec<_> = (0..10).map(|_| clock.watch()).collect();
+    for (n, guard) in guards.iter().enumerate() {
+        guard.watch().listener.set(n);
+    }
+    for place in [9, 0, 3, 3, 0, 1] {
+        guards.remove(place);
+        let (mut left, mut watched) = (Vec::new(), Vec::new());
+        guards.iter().for_each(|guard| left.push(guard.watch().listener.get()));
+        clock.each(|watch| watched.push(watch.listener.get()));
+        watched.sort_unstable();
+        assert_eq!(watched, left);
+        for (index, watch) in clock.watches.borrow().iter().enumerate() {
+            assert_eq!(watch.index.get(), index);
+        }
+    }
+    drop(guards);
+    assert_eq!(clock.watched(), 0);
+}
+
+#[test]
+fn few_connections_are_all_looked_at_in_every_tick() {
+    let clock = clock();
+    let guards: Vec<_> = (0..SWEPT_EACH_TICK).map(|_| clock.watch()).collect();
+    let mut looked = 0;
+    clock.tick(|_| looked += 1);
+    assert_eq!(looked, guards.len());
+}
+
+#[test]
+fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go() {
+    for churn in [false, true] {
+        let clock = clock();
+        let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
+        for (n, guard) in guards.iter().enumerate() {
+            guard.watch().listener.set(n);
+        }
+        let mut seen = vec![0; 5000];
+        for _ in 0..10 {
+            let mut looked = 0;
+            clock.tick(|watch| {
+                looked += 1;
+                seen[watch.listener.get()] += 1;
+            });
+            assert!(looked <= 501, "{looked}");
+            if churn {
+                // The newest leaves: nobody else changes place.
+                guards.pop();
+            }
+        }
+        assert!(seen[..4990].iter().all(|&seen| seen >= 1), "nobody is passed over");
+    }
+}
+
+#[test]
+fn a_worker_wants_ticks_only_while_it_watches_or_waits_for_one() {
+    let clock = clock();
+    let wanted = || clock.pulse.wanted.load(Ordering::Relaxed);
+    assert!(!wanted());
+    let guard = clock.watch();
+    assert!(wanted());
+    tick(&clock);
+    assert!(wanted());
+    drop(guard);
+    tick(&clock);
+    assert!(!wanted());
+    let mut wait = pin!(clock.next_tick());
+    assert!(poll(wait.as_mut(), &Arc::default()).is_pending());
+    assert!(wanted());
+    tick(&clock);
+    assert!(!wanted());
+    assert!(poll(wait, &Arc::default()).is_ready());
+}
+
+#[test]
+fn a_pulse_reaches_a_worker_that_wants_it_and_a_nudge_every_one() {
+    let pulse = Pulse::new();
+    let wakes = Arc::default();
+    let mut next = Box::pin(pulse.next());
+    assert!(poll(next.as_mut(), &wakes).is_pending());
+    pulse.tick();
+    assert!(poll(next.as_mut(), &wakes).is_pending(), "nobody wants it");
+    pulse.nudge();
+    assert!(poll(next.as_mut(), &wakes).is_ready());
+    pulse.want(true);
+    pulse.tick();
+    assert!(
+        poll(pin!(pulse.next()), &wakes).is_ready(),
+        "one that came before it was waited for is not lost"
+    );
+}
+
+#[test]
+fn all_who_wait_for_a_tick_are_woken_by_it() {
+    let clock = clock();
+    let wakes: Arc<Wakes> = Arc::default();
+    let mut waits: Vec<_> = (0..3).map(|_| Box::pin(clock.next_tick())).collect();
+    for wait in &mut waits {
+        assert!(poll(wait.as_mut(), &wakes).is_pending());
+    }
+    tick(&clock);
+    assert_eq!(wakes.count(), 3);
+    assert!(waits.iter_mut().all(|wait| poll(wait.as_mut(), &wakes).is_ready()));
+}
+
+/// Whoever waits for something else beside the tick is polled in between.
+#[test]
+fn a_wait_for_a_tick_that_is_polled_again_goes_on_waiting() {
+    let clock = clock();
+    let wakes: Arc<Wakes> = Arc::default();
+    let mut wait = Box::pin(clock.next_tick());
+    assert!(poll(wait.as_mut(), &wakes).is_pending());
+    assert!(poll(wait.as_mut(), &wakes).is_pending());
+    tick(&clock);
+    assert!(poll(wait.as_mut(), &wakes).is_ready());
+}
