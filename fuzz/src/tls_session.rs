@@ -78,7 +78,9 @@ impl Sent {
                 self.is_plain_data &= change == 0;
             }
             Step::Repeat => {
+                let again = self.wire.len();
                 self.wire.extend_from_within(self.last..);
+                self.last = again;
                 self.is_plain_data = false;
             }
             Step::Lose => {

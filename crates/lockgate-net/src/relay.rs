@@ -282,15 +282,14 @@ impl Relay {
     /// Tells a TLS peer why we end, unless it is in the middle of a record or its socket takes nothing now.
     fn alert(&mut self, cx: &mut Context<'_>, which: Which, alert: u8) {
         let (side, flow) = match which {
-            Which::Downstream => (&mut self.down, &self.downward),
-            Which::Upstream => (&mut self.up, &self.upward),
+            Which::Downstream => (&mut self.down, &mut self.downward),
+            Which::Upstream => (&mut self.up, &mut self.upward),
         };
-        if let Some(session) =
-            side.session.as_mut().filter(|_| flow.pending.is_empty() && flow.held.is_empty())
-        {
-            let mut record = Vec::new();
-            session.seal_alert(alert, &mut record);
-            let _ = side.socket.poll_send(cx, &record);
+        if let Some(session) = side.session.as_mut().filter(|_| flow.pending.is_empty()) {
+            // Records leave in the order in which they were sealed.
+            let mut records = std::mem::take(&mut flow.held);
+            session.seal_alert(alert, &mut records);
+            let _ = side.socket.poll_send(cx, &records);
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The supervisor's tick comes ten times a second while a worker has connections. Each connection has one
 //! [`Watch`] with a deadline cell; a tick compares them and wakes whoever is late. That costs nothing per wait,
-//! where a runtime timer cost 1.4 µs a request (`docs/notes/002-deadlines.md`). Deadlines are therefore late by up to
-//! one tick, and by up to one second where a worker has thousands of connections.
+//! where a runtime timer cost 1.4 µs a request (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to
+//! one tick, and late by up to one second where a worker has thousands of connections.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -80,6 +80,7 @@ pub struct Clock {
     swept: Cell<usize>,
     watches: RefCell<Vec<Rc<Watch>>>,
     ticks: RefCell<Vec<Waker>>,
+    taken: Cell<u64>,
     pulse: Arc<Pulse>,
 }
 
@@ -92,6 +93,7 @@ impl Clock {
             swept: Cell::new(0),
             watches: RefCell::default(),
             ticks: RefCell::default(),
+            taken: Cell::new(0),
             pulse,
         })
     }
@@ -120,6 +122,7 @@ impl Clock {
     /// Takes a tick: cuts what is late, and hands every connection that it looks at to `visit`.
     pub fn tick(&self, mut visit: impl FnMut(&Watch)) {
         self.refresh();
+        self.taken.set(self.taken.get().wrapping_add(1));
         for waker in self.ticks.borrow_mut().drain(..) {
             waker.wake();
         }
@@ -144,9 +147,9 @@ impl Clock {
 
     /// Completes with the next tick: a wait that is too rare to be worth more.
     pub async fn next_tick(&self) {
-        let mut registered = false;
+        let since = self.taken.get();
         poll_fn(|cx| {
-            if std::mem::replace(&mut registered, true) {
+            if self.taken.get() != since {
                 return Poll::Ready(());
             }
             self.ticks.borrow_mut().push(cx.waker().clone());
@@ -210,7 +213,8 @@ impl Watch {
 
     /// Ends the connection's current wait, and every later one, with `cut`.
     pub fn cut(&self, cut: Cut) {
-        if self.cut.get().is_none() {
+        // A phase that has run out may be followed by another: whatever else ends the connection is stronger.
+        if self.cut.get().is_none_or(|before| before == Cut::Deadline && cut != Cut::Deadline) {
             self.cut.set(Some(cut));
             if let Some(waker) = self.waker.take() {
                 waker.wake();

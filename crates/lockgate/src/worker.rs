@@ -87,7 +87,8 @@ async fn serve(task: Task) -> io::Result<usize> {
             Order::Stop => worker.stop_accepting(),
             Order::Cut => {
                 worker.stop_accepting();
-                cut += worker.cut_all();
+                // Again with every tick, for those that came after the first.
+                cut = cut.max(worker.cut_all());
             }
         }
         if accepting.iter().all(tokio::task::JoinHandle::is_finished) && worker.clock.watched() == 0 {

@@ -718,3 +718,20 @@ fn a_relay_at_rest_holds_no_buffer() {
         assert!(flows.iter().all(|flow| flow.pipe.is_none()));
     });
 }
+
+/// Tickets that have not left yet are no reason to leave a client in the dark: they can go before the alert.
+#[test]
+fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
+    run(async {
+        let Pair { client: mut tls_client, session, unsent } = pair(TLS13_TERMS);
+        let preface = Preface { downstream: unsent, ..Preface::default() };
+        let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
+        let mut wire = tls_client.protect(b"data");
+        *wire.last_mut().unwrap() ^= 1;
+        send_all(&bench.client, &wire).await;
+        assert!(matches!(bench.poll_until_idle(3).await, Some(End::Failed(Which::Downstream, _))));
+        drop(bench.relay);
+        let told = tls_client.receive(&receive_all(&bench.client).await.unwrap());
+        assert_eq!(told, Err(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
+    });
+}

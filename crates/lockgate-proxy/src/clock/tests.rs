@@ -38,6 +38,7 @@ fn old_clock() -> Rc<Clock> {
         swept: Cell::new(0),
         watches: RefCell::default(),
         ticks: RefCell::default(),
+        taken: Cell::new(0),
         pulse: Pulse::new(),
     };
     Rc::new(clock)

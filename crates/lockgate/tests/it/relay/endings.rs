@@ -170,6 +170,7 @@ fn an_endpoint_whose_tls_is_cut_off_is_told_apart_from_one_that_closes() {
     client.expect("half an ans");
     drop(upstream);
     client.end().1.expect_err("an answer that was cut is no whole one");
+    drop(client);
     assert_eq!(gate.next_line()["cause"], "upstream_reset");
 }
 
