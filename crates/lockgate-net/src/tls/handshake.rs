@@ -126,6 +126,10 @@ pub async fn accept(
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
     let mut wire = Wire::new(socket, received);
     loop {
+        // After a failure rustls hands out what it has to send, the alert at its end, and must not read on.
+        if wire.failed.is_some() && !connection.wants_write() {
+            return Err(wire.give_up().await);
+        }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
         if let Turn::Finished = wire.turn(used, step).await? {
@@ -157,6 +161,10 @@ pub async fn connect(
     let mut wire = Wire::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
+        // After a failure rustls hands out what it has to send, the alert at its end, and must not read on.
+        if wire.failed.is_some() && !connection.wants_write() {
+            return Err(wire.give_up().await);
+        }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
         if let Turn::Finished = wire.turn(used, step).await? {
@@ -239,12 +247,6 @@ impl<'a> Wire<'a> {
     }
 
     async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
-        if let Some(error) = self.failed.take() {
-            // The step after a failure hands out the alert for it. There must be no other: rustls would read on. The
-            // peer may be gone already: what failed is the handshake.
-            let _ = self.flush().await;
-            return Err(error.into());
-        }
         self.incoming.drain(..used);
         match step {
             Step::Again => {}
@@ -257,6 +259,13 @@ impl<'a> Wire<'a> {
             }
         }
         Ok(Turn::Again)
+    }
+
+    /// Sends the alert and says what was wrong.
+    async fn give_up(&mut self) -> HandshakeError {
+        // The peer may be gone already: what failed is the handshake.
+        let _ = self.flush().await;
+        self.failed.take().map_or(HandshakeError::Closed, HandshakeError::from)
     }
 
     async fn flush(&mut self) -> io::Result<()> {

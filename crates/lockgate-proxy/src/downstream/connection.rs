@@ -212,7 +212,7 @@ impl Connection {
                 self.negotiated = Some(Box::new(made.negotiated));
                 Ok((made.session, made.unsent))
             }
-            Ok(Err(error)) => Err(self.handshake_failed(&error)),
+            Ok(Err(error)) => Err(self.handshake_failed(socket, &error).await),
             Err(cut) => Err(self.timed_out(cut)),
         }
     }
@@ -227,9 +227,14 @@ impl Connection {
         cut_short(cut, "TLS handshake")
     }
 
-    fn handshake_failed(&self, error: &HandshakeError) -> Ending {
+    async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Ending {
         if let Some(cells) = self.cells() {
             cells.failed(error.reason());
+        }
+        if matches!(error, HandshakeError::Tls(_)) {
+            // The alert is sent; it must arrive.
+            self.guard.phase(FAREWELL);
+            let _ = self.guard.within(say_farewell(socket, &[])).await;
         }
         Ending::because(Cause::HandshakeFailed, Side::Downstream, error)
     }
