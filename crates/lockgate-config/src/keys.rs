@@ -212,8 +212,8 @@ pub(crate) const ROOT: &[Key] = &[
         Table(LIMITS),
         Within,
         "{ per_client = 100 }",
-        "Limits that hold for the process, whatever the number of workers. Past them connections wait in the \
-         kernel's queue, none fails.",
+        "Limits that hold for the process, whatever the number of workers. Past `connections` they wait in the \
+         kernel's queue, and none fails.",
     ),
     Key::new(
         "timeouts",
@@ -322,9 +322,16 @@ const LIMITS: &[Key] = &[
         Either(&[OFF, COUNT]),
         Is(r#""off""#),
         "100",
-        "Connections at once from one client address.",
+        "Connections at once from one client address (IPv6: one /64). As many more wait for a place, at most for \
+         `timeouts.handshake`; what comes on top is closed.",
     ),
-    Key::new("handshakes", COUNT, Is("1024"), "256", "TLS handshakes at once."),
+    Key::new(
+        "handshakes",
+        COUNT,
+        Is("1024"),
+        "256",
+        "TLS handshakes at once; more wait, at most for `timeouts.handshake`.",
+    ),
 ];
 
 const TIMEOUTS: &[Key] = &[
@@ -335,7 +342,13 @@ const TIMEOUTS: &[Key] = &[
         r#""5s""#,
         "From accepting a connection to the end of its TLS handshake, a PROXY header included.",
     ),
-    Key::new("connect", AT_LEAST_1MS, Is(r#""5s""#), r#""2s""#, "For one attempt to connect to an endpoint."),
+    Key::new(
+        "connect",
+        AT_LEAST_1MS,
+        Is(r#""5s""#),
+        r#""2s""#,
+        "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+    ),
     Key::new(
         "tunnel_idle",
         AT_LEAST_1MS,
@@ -403,7 +416,7 @@ const TCP: &[Key] = &[
         Either(&[False, Word(&["require", "optional"])]),
         FALSE,
         r#""require""#,
-        "Whether clients send a PROXY header first; only those from addresses in `trusted` are believed. \
+        "Whether clients send a PROXY header first; only those from addresses in `trusted`, and over Unix sockets, are believed. \
          `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#),

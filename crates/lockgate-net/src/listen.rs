@@ -53,6 +53,15 @@ pub struct Options {
     pub defer_accept: Option<Duration>,
 }
 
+/// Whose a listening socket is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// We bound it: when we close it, nobody listens.
+    Us,
+    /// It was handed to us, and whoever did keeps it open: it goes on queueing connections for who comes next.
+    Another,
+}
+
 /// The listening sockets of one address.
 #[derive(Debug)]
 pub struct Bound {
@@ -60,6 +69,8 @@ pub struct Bound {
     pub address: Address,
     /// One socket for each worker.
     pub sockets: Vec<OwnedFd>,
+    /// Whose they are.
+    pub owner: Owner,
 }
 
 /// Binds `address` for `workers` workers and listens.
@@ -104,7 +115,7 @@ fn bind_tcp(ip: SocketAddr, options: &Options, workers: usize, address: &Address
         Address::All(_) => Address::All(ip.port()),
         _ => Address::Ip(ip),
     };
-    Ok(Bound { address, sockets: sockets.into_iter().map(OwnedFd::from).collect() })
+    Ok(Bound { address, sockets: sockets.into_iter().map(OwnedFd::from).collect(), owner: Owner::Us })
 }
 
 fn tcp_socket(ip: SocketAddr, options: &Options, address: &Address) -> io::Result<socket2::Socket> {
@@ -139,7 +150,7 @@ fn bind_unix(path: &Path, options: &Options, workers: usize, address: &Address) 
         sockets.push(socket.try_clone()?.into());
     }
     sockets.push(socket.into());
-    Ok(Bound { address: address.clone(), sockets })
+    Ok(Bound { address: address.clone(), sockets, owner: Owner::Us })
 }
 
 /// Whether a Unix socket file is left over: nobody answers it. Whatever else is at the path is somebody's.
@@ -181,6 +192,7 @@ impl fmt::Display for Peer {
 pub struct Listener {
     fd: AsyncFd<OwnedFd>,
     family: Family,
+    owner: Owner,
 }
 
 impl Listener {
@@ -188,8 +200,13 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime cannot watch it.
-    pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
-        Ok(Self { fd: syscall::watch(fd, Interest::READABLE)?, family })
+    pub fn new(fd: OwnedFd, family: Family, owner: Owner) -> io::Result<Self> {
+        Ok(Self { fd: syscall::watch(fd, Interest::READABLE)?, family, owner })
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// What it accepts.

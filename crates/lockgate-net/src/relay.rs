@@ -130,6 +130,8 @@ pub struct Meter {
     pub received: Cell<u64>,
     /// From the origin to the client.
     pub sent: Cell<u64>,
+    /// Handed on later than they were taken, because a side was slow: moved, though no byte is read meanwhile.
+    pub flushed: Cell<u64>,
 }
 
 /// What is to be sent before anything else.
@@ -149,6 +151,8 @@ pub struct Relay {
     upward: Flow,
     downward: Flow,
     first: Option<Which>,
+    /// Why the origin takes no more.
+    refused: Option<RelayError>,
 }
 
 impl Relay {
@@ -168,7 +172,7 @@ impl Relay {
         };
         let upward = Flow::pending(pending);
         let downward = Flow::holding(preface.downstream);
-        Ok(Self { down, up, upward, downward, first: None })
+        Ok(Self { down, up, upward, downward, first: None, refused: None })
     }
 
     /// Moves bytes until both sides have ended or one has broken.
@@ -223,24 +227,38 @@ impl Relay {
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
                 moved: &meter.received,
+                flushed: &meter.flushed,
                 habits: None,
                 last: self.downward.stage == Stage::Ended,
+                cut: false,
             };
             let upward = self.upward.poll(cx, &mut lane);
-            if let Poll::Ready(Err(fault)) = upward {
-                return Poll::Ready(self.fail(cx, fault, Which::Downstream));
-            }
+            let upward = match upward {
+                // An origin that has begun to answer and takes no more may have said why: that is delivered first.
+                Poll::Ready(Err(Fault::Sink(error))) if self.refused.is_none() && meter.sent.get() > 0 => {
+                    self.refused = Some(error);
+                    self.upward.refuse();
+                    continue;
+                }
+                Poll::Ready(Err(fault)) => return Poll::Ready(self.fail(cx, fault, Which::Downstream)),
+                upward => upward,
+            };
             let mut lane = Lane {
                 from: &mut self.up,
                 to: &mut self.down,
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
                 moved: &meter.sent,
+                flushed: &meter.flushed,
                 habits: Some((habits, meter.received.get())),
                 last: self.upward.stage == Stage::Ended,
+                cut: self.refused.is_some(),
             };
             let downward = self.downward.poll(cx, &mut lane);
             if let Poll::Ready(Err(fault)) = downward {
+                if let Some(error) = self.refused.take() {
+                    return Poll::Ready(End::Failed(Which::Upstream, error));
+                }
                 return Poll::Ready(self.fail(cx, fault, Which::Upstream));
             }
             if self.first.is_none() {
@@ -255,7 +273,10 @@ impl Relay {
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
                     return Poll::Ready(End::Failed(Which::Upstream, RelayError::Truncated));
                 }
-                (Poll::Ready(_), Poll::Ready(_), Some(first)) => return Poll::Ready(End::Finished(first)),
+                (Poll::Ready(_), Poll::Ready(_), Some(first)) => {
+                    let refused = self.refused.take().map(|error| End::Failed(Which::Upstream, error));
+                    return Poll::Ready(refused.unwrap_or(End::Finished(first)));
+                }
                 // The upstream's TLS wants to answer in the direction that was polled before it was read.
                 _ if self.up.owes() && self.upward.is_idle() => {}
                 _ => return Poll::Pending,

@@ -3,7 +3,7 @@
 //! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
 //! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, ready};
 
@@ -63,15 +63,6 @@ impl Socket {
     /// As send(2) says.
     pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, buf.len(), |fd| rustix::net::send(fd, buf, SendFlags::NOSIGNAL))
-    }
-
-    /// Writes once from several buffers in order.
-    ///
-    /// # Errors
-    /// As writev(2) says.
-    pub fn poll_writev(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let wanted = bufs.iter().map(|buf| buf.len()).sum();
-        self.poll_write_with(cx, wanted, |fd| rustix::io::writev(fd, bufs))
     }
 
     /// Runs a reading system call when the socket is readable, again when it was interrupted.

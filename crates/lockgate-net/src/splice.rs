@@ -4,7 +4,6 @@
 //! Does not decide when to splice: that is the relay's.
 
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
@@ -113,11 +112,6 @@ fn flags() -> SpliceFlags {
 /// Whether an error of [`Pipe::fill`] means that these sockets cannot be spliced at all.
 pub fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
-}
-
-/// Makes an `io::Error` of a failed splice.
-pub fn into_io(errno: Errno) -> io::Error {
-    errno.into()
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ use tokio::sync::Notify;
 pub const TICK: Duration = Duration::from_millis(100);
 /// Connections that are looked at in every tick; of more, a tenth each.
 const SWEPT_EACH_TICK: usize = 1024;
+/// Ticks that a worker still gets after its last connection, so that rates over some seconds fall to zero.
+const AFTERGLOW: u32 = 64;
 const NEVER: u64 = u64::MAX;
 
 /// The tick as it reaches one worker from another thread.
@@ -81,6 +83,8 @@ pub struct Clock {
     watches: RefCell<Vec<Rc<Watch>>>,
     ticks: RefCell<Vec<Waker>>,
     taken: Cell<u64>,
+    /// Ticks in a row without a connection.
+    empty: Cell<u32>,
     pulse: Arc<Pulse>,
 }
 
@@ -94,6 +98,7 @@ impl Clock {
             watches: RefCell::default(),
             ticks: RefCell::default(),
             taken: Cell::new(0),
+            empty: Cell::new(0),
             pulse,
         })
     }
@@ -128,9 +133,11 @@ impl Clock {
         }
         let watches = self.watches.borrow();
         if watches.is_empty() {
-            self.pulse.want(!self.ticks.borrow().is_empty());
+            self.empty.set(self.empty.get().saturating_add(1));
+            self.pulse.want(self.empty.get() < AFTERGLOW || !self.ticks.borrow().is_empty());
             return;
         }
+        self.empty.set(0);
         let count = if watches.len() <= SWEPT_EACH_TICK { watches.len() } else { watches.len() / 10 + 1 };
         let from = self.swept.get() % watches.len();
         for watch in watches.iter().cycle().skip(from).take(count) {
@@ -223,7 +230,8 @@ impl Watch {
     }
 
     fn look(&self, now: u64) {
-        let moved = self.meter.received.get().wrapping_add(self.meter.sent.get());
+        let Meter { received, sent, flushed } = &self.meter;
+        let moved = received.get().wrapping_add(sent.get()).wrapping_add(flushed.get());
         if moved != self.moved.replace(moved) {
             self.moved_at.set(now);
         }

@@ -226,7 +226,7 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
 fn histograms(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
     let mut family = text.histogram(
         "lockgate_tls_handshake_duration_seconds",
-        "Time from the first byte to the end of the handshake.",
+        "Time from the acceptance of a connection to the end of its handshake.",
     );
     for (place, name) in listeners.iter().enumerate() {
         if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].handshake) {

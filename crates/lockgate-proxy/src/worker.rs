@@ -104,8 +104,7 @@ impl Worker {
     /// Takes a tick: deadlines, accounts, and the log's buffer.
     pub fn tick(&self) {
         self.clock.tick(|watch| self.account(watch));
-        // A worker without connections gets no further tick: what it publishes now must be complete.
-        if self.clock.watched() == 0 || self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
+        if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             self.published.store(Some(Arc::new(self.top.borrow().snapshot(unix_millis()))));
         }
@@ -163,7 +162,7 @@ impl Worker {
 
 /// An IPv6 client is its /64: it has all of that.
 fn account_key(client: IpAddr) -> IpAddr {
-    match client {
+    match client.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
         v4 => v4,
     }

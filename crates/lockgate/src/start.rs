@@ -4,14 +4,16 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
 use lockgate_config::{Code, Config, Loaded, LogTarget, Report, Workers};
 use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::{self, Address, Bound};
+use lockgate_net::listen::{self, Address, Bound, Owner};
 use lockgate_net::socket::Family;
 use lockgate_proxy::access_log::{Log, MaskIp};
 use lockgate_proxy::clock::Pulse;
@@ -25,7 +27,7 @@ use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter, Target};
 use crate::supervisor::Running;
 use crate::systemd::InheritedAddress;
-use crate::worker::{self, Orders, Task};
+use crate::worker::{self, Orders, Own, Task};
 use crate::{descriptors, metrics_server, privileges, state, systemd};
 
 /// Bound, read and allowed: what is left is to run.
@@ -111,7 +113,10 @@ fn is_at(inherited: &InheritedAddress, planned: &Address) -> bool {
 fn share(socket: &OwnedFd, address: &Address, workers: usize) -> io::Result<Bound> {
     let sockets = (0..workers).map(|_| socket.try_clone()).collect::<Result<_, _>>()?;
     rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
-    Ok(Bound { address: address.clone(), sockets })
+    if !matches!(address, Address::Unix(_)) {
+        rustix::net::sockopt::set_tcp_nodelay(socket, true)?;
+    }
+    Ok(Bound { address: address.clone(), sockets, owner: Owner::Another })
 }
 
 fn binding_failed(error: &io::Error) -> (Code, &'static str) {
@@ -132,7 +137,7 @@ fn bind_metrics(
 ) -> Option<(metrics_server::Listener, Address)> {
     let options = listen::Options { backlog: 128, fast_open: false, defer_accept: None };
     match listen::bind(address, &options, 1) {
-        Ok(Bound { address, sockets }) => {
+        Ok(Bound { address, sockets, .. }) => {
             let socket = sockets.into_iter().next()?;
             let listener = match &address {
                 Address::Unix(_) => metrics_server::Listener::Unix(UnixListener::from(socket)),
@@ -242,9 +247,10 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let pipes = descriptors::pipe_limit(nofile, connections, workers);
     let orders = Arc::new(Orders::default());
     let (end, ended) = unbounded_channel();
-    let (bound, sockets): (Vec<_>, Vec<_>) =
-        bound.into_iter().map(|bound| (bound.address, bound.sockets)).unzip();
-    let mut sockets: Vec<_> = sockets.into_iter().map(Vec::into_iter).collect();
+    let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
+    let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
+    let mut sockets: Vec<_> =
+        bound.into_iter().map(|bound| (bound.sockets.into_iter(), bound.owner)).collect();
     let (mut pulses, mut tops, mut threads) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..workers {
         let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else {
@@ -263,9 +269,9 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
             pipes,
         };
-        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, sockets)| {
+        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, (sockets, owner))| {
             let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
-            Some((sockets.next()?, family, Arc::clone(&planned.listener)))
+            Some(Own { fd: sockets.next()?, family, owner: *owner, listener: Arc::clone(&planned.listener) })
         });
         let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders) };
         let end = end.clone();
@@ -281,10 +287,12 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let exposition = Arc::new(Exposition::new(&assembly.listeners, shards, shared, tops, lost));
     let readiness = Arc::default();
     let (metrics, metrics_at) = metrics.unzip();
+    let left = threads.len();
     Ok(Running {
         config,
         assembly,
-        bound,
+        bound: addresses,
+        socket_files,
         metrics,
         metrics_at,
         readiness,
@@ -294,7 +302,37 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         pulses,
         threads,
         ended,
+        left,
     })
+}
+
+/// The file of a Unix socket that we bound, as it was then: at the end it may be somebody else's.
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(bound: &[Bound], metrics: Option<&Address>) -> Vec<Self> {
+        let ours = bound.iter().filter(|bound| bound.owner == Owner::Us).map(|bound| &bound.address);
+        let paths = ours.chain(metrics).filter_map(|address| match address {
+            Address::Unix(path) => Some(path.clone()),
+            _ => None,
+        });
+        paths.filter_map(|path| Some(Self { identity: Self::identify(&path)?, path })).collect()
+    }
+
+    fn identify(path: &Path) -> Option<(u64, u64)> {
+        std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    }
+
+    /// Removes the file if it is still ours.
+    pub(crate) fn remove(&self) {
+        if Self::identify(&self.path) == Some(self.identity) {
+            // After dropping privileges the directory may not let us; a stale file is replaced at the next start.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Where connections begin to be numbered: another place after every start.

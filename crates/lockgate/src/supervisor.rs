@@ -12,14 +12,14 @@ use lockgate_net::listen::Address;
 use lockgate_net::tls::{KeysReloaded, Rotation, TicketRing};
 use lockgate_proxy::clock::{Pulse, TICK};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::assemble::{Assembly, FIRST_ANSWERS};
 use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, Endpoints, Phase, Readiness};
 use crate::signals::{Asked, Signals};
-use crate::start::{self, Prepared};
+use crate::start::{self, Prepared, SocketFile};
 use crate::watch::Watch;
 use crate::worker::{Order, Orders};
 use crate::{operator_log, print, state, systemd};
@@ -70,7 +70,12 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     running.announce();
     greet(&running);
     running.serve_metrics();
-    if running.serve(&mut signals).await { Ok(running.stop(signals).await) } else { Ok(ExitCode::FAILURE) }
+    // A worker that died is no failed start: whoever watches over us may start us again.
+    if running.serve(&mut signals).await {
+        Ok(running.stop(signals).await)
+    } else {
+        Ok(ExitCode::from(UNCLEAN))
+    }
 }
 
 /// Everything that runs, as the main thread holds it.
@@ -78,6 +83,7 @@ pub(crate) struct Running {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<Address>,
+    pub(crate) socket_files: Vec<SocketFile>,
     pub(crate) metrics: Option<metrics_server::Listener>,
     pub(crate) metrics_at: Option<Address>,
     pub(crate) readiness: Arc<Readiness>,
@@ -88,6 +94,8 @@ pub(crate) struct Running {
     pub(crate) threads: Vec<JoinHandle<()>>,
     /// What each worker ended with.
     pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
+    /// Workers that have not ended yet.
+    pub(crate) left: usize,
 }
 
 impl Running {
@@ -221,11 +229,12 @@ impl Running {
         }
         if !clean {
             self.orders.give(Order::Cut);
-            if !self.wait(LAST_MOMENTS, &mut signals).await {
+            self.wait(LAST_MOMENTS, &mut signals).await;
+            if self.left > 0 {
                 tracing::error!("some connections did not end even so");
             }
         }
-        self.remove_sockets();
+        self.socket_files.iter().for_each(SocketFile::remove);
         if let Some(log) = self.log.take() {
             self.threads.drain(..).filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
             if log.finish(LAST_MOMENTS) == log_writer::Finished::GivenUp {
@@ -253,38 +262,31 @@ impl Running {
         }
     }
 
-    /// Waits until every worker has ended; false when `deadline` passes first, a second signal comes, or one had to cut.
+    /// Waits until every worker has ended; false when `deadline` passes first, a second signal comes, or one had to
+    /// cut.
     async fn wait(&mut self, deadline: Duration, signals: &mut Signals) -> bool {
         let mut tick = ticks(TICK);
+        let mut over = std::pin::pin!(sleep(deadline));
         let mut clean = true;
-        let all = async {
-            let mut left = self.pulses.len();
-            while left > 0 {
-                tokio::select! {
-                    _ = tick.tick() => {
-                        self.pulses.iter().for_each(|pulse| pulse.nudge());
-                        systemd::extend_timeout(TICK * 20);
-                    }
-                    ended = self.ended.recv() => {
-                        clean &= matches!(ended, Some(Ok(0)));
-                        left -= 1;
-                    }
-                    asked = signals.next() => if asked == Asked::Stop { return false },
+        while self.left > 0 {
+            tokio::select! {
+                () = &mut over => return false,
+                _ = tick.tick() => {
+                    self.pulses.iter().for_each(|pulse| pulse.nudge());
+                    systemd::extend_timeout(TICK * 20);
                 }
-            }
-            true
-        };
-        timeout(deadline, all).await.unwrap_or(false) && clean
-    }
-
-    /// The files of Unix sockets that we made.
-    fn remove_sockets(&self) {
-        for address in self.bound.iter().chain(&self.metrics_at) {
-            if let Address::Unix(path) = address {
-                // After dropping privileges the directory may not be ours; a stale file is replaced at the next start.
-                let _ = std::fs::remove_file(path);
+                ended = self.ended.recv() => {
+                    clean &= matches!(ended, Some(Ok(0)));
+                    self.left -= 1;
+                }
+                asked = signals.next() => match asked {
+                    Asked::Stop => return false,
+                    Asked::Reload => self.hang_up(),
+                    Asked::Reopen => self.reopen(),
+                },
             }
         }
+        clean
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use lockgate_net::listen;
+use lockgate_net::listen::{self, Owner};
 use lockgate_net::socket::Family;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::downstream::{Listener, accept};
@@ -42,12 +42,20 @@ impl Orders {
     }
 }
 
+/// A listening socket of one worker, and what is done with its connections.
+pub(crate) struct Own {
+    pub(crate) fd: OwnedFd,
+    pub(crate) family: Family,
+    pub(crate) owner: Owner,
+    pub(crate) listener: Arc<Listener>,
+}
+
 /// What one worker needs to run.
 pub(crate) struct Task {
     /// What its connections share.
     pub(crate) setup: Setup,
     /// One socket for each listener, in the order of the configuration.
-    pub(crate) sockets: Vec<(OwnedFd, Family, Arc<Listener>)>,
+    pub(crate) sockets: Vec<Own>,
     /// What the supervisor wants.
     pub(crate) orders: Arc<Orders>,
 }
@@ -69,8 +77,9 @@ async fn serve(task: Task) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
     let worker = Worker::new(task.setup);
     let mut accepting = Vec::new();
-    for (place, (fd, family, listener)) in task.sockets.into_iter().enumerate() {
-        let socket = listen::Listener::new(fd, family)?;
+    for (place, own) in task.sockets.into_iter().enumerate() {
+        let socket = listen::Listener::new(own.fd, own.family, own.owner)?;
+        let listener = own.listener;
         accepting.push(tokio::task::spawn_local(accept(
             std::rc::Rc::clone(&worker),
             socket,

@@ -34,7 +34,7 @@ fn accept_any(listeners: &[Listener]) -> (usize, Peer) {
 }
 
 fn listeners(bound: Bound, family: Family) -> Vec<Listener> {
-    bound.sockets.into_iter().map(|fd| Listener::new(fd, family).unwrap()).collect()
+    bound.sockets.into_iter().map(|fd| Listener::new(fd, family, Owner::Us).unwrap()).collect()
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::splice::{self, Pipe, Pipes};
 
 /// Reads of one direction in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
+/// What a source may send in vain once it has been told everything.
+const DISCARDED: usize = 1024 * 1024;
 /// Full reads in a row after which a direction of plain TCP is spliced.
 const FULL_READS: u8 = 3;
 /// A splice that moves less than this is worth no pipe...
@@ -34,10 +36,13 @@ pub(super) struct Lane<'a> {
     pub(super) buffers: &'a mut Buffers,
     pub(super) pipes: &'a Rc<Pipes>,
     pub(super) moved: &'a Cell<u64>,
+    pub(super) flushed: &'a Cell<u64>,
     /// Those of the endpoint, when it is the source, and what it was sent so far.
     pub(super) habits: Option<(&'a Habits, u64)>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
+    /// Whether the source has broken already, so that its end may not be the whole.
+    pub(super) cut: bool,
 }
 
 impl Lane<'_> {
@@ -54,6 +59,8 @@ pub(super) enum Stage {
     Open,
     /// The source has ended; what is pending goes out before the sink is told.
     Ending,
+    /// The sink takes no more; what the source still sends is thrown away, so that it can hear the answer.
+    Refused,
     /// The sink was told.
     Ended,
 }
@@ -67,6 +74,8 @@ pub(super) struct Flow {
     pub(super) sent: usize,
     /// To be sent with the first data, or with the end if there is none.
     pub(super) held: Vec<u8>,
+    /// Thrown away because the sink takes no more.
+    discarded: usize,
     /// Whether the source's TLS was cut off: what came was delivered, but may not be the whole.
     pub(super) truncated: bool,
     pub(super) pipe: Option<Pipe>,
@@ -88,7 +97,7 @@ impl Flow {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.stage != Stage::Open
+        !matches!(self.stage, Stage::Open | Stage::Refused)
     }
 
     /// Whether the next poll would read, not flush.
@@ -98,11 +107,10 @@ impl Flow {
 
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         for _ in 0..TURNS {
-            if lane.to.owes() && self.stage != Stage::Ended {
-                self.append_owed(lane)?;
-            }
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
+                // Only once all is gone: a peer that asks and does not read must not fill our memory.
+                Stage::Open if lane.to.owes() && !self.holds_bytes() => self.append_owed(lane)?,
                 Stage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, lane))?,
                 Stage::Open => ready!(self.poll_copy(cx, lane))?,
                 Stage::Ending => {
@@ -112,11 +120,39 @@ impl Flow {
                     }
                     self.stage = Stage::Ended;
                 }
+                Stage::Refused => ready!(self.poll_discard(cx, lane))?,
                 Stage::Ended => return Poll::Ready(Ok(())),
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// Goes on without its sink, which has broken: its opposite direction may still have an answer to deliver.
+    pub(super) fn refuse(&mut self) {
+        self.stage = Stage::Refused;
+        self.pending = Vec::new();
+        self.sent = 0;
+        self.pipe = None;
+    }
+
+    /// Whether something that was taken is not handed on yet.
+    fn holds_bytes(&self) -> bool {
+        !self.pending.is_empty() || self.pipe.as_ref().is_some_and(|pipe| pipe.holds() > 0)
+    }
+
+    /// Reads once and throws away what was read: closing with it unread would reset the connection, and the reset
+    /// would overtake the answer.
+    fn poll_discard(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        match ready!(poll_read(cx, lane)).map_err(Fault::Source)? {
+            Read::Data(len) => self.discarded += len,
+            Read::Nothing => {}
+            Read::End(_) => self.stage = Stage::Ended,
+        }
+        if lane.last && self.discarded > DISCARDED {
+            self.stage = Stage::Ended;
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Reads once and writes what was read.
@@ -163,7 +199,9 @@ impl Flow {
     /// Sends what is pending, from memory or from the pipe.
     fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         while self.sent < self.pending.len() {
-            self.sent += ready!(lane.to.socket.poll_send(cx, &self.pending[self.sent..])).map_err(sink)?;
+            let sent = ready!(lane.to.socket.poll_send(cx, &self.pending[self.sent..])).map_err(sink)?;
+            self.sent += sent;
+            lane.flushed.set(lane.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
             // Given back rather than kept: idle connections are what memory is spent on.
@@ -171,7 +209,8 @@ impl Flow {
             self.sent = 0;
         }
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
-            ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
+            let sent = ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
+            lane.flushed.set(lane.flushed.get() + sent as u64);
         }
         Poll::Ready(Ok(()))
     }
@@ -191,7 +230,8 @@ impl Flow {
             }
             Ok(moved) => {
                 lane.count(moved);
-                self.small_splices = if moved < SMALL_SPLICE { self.small_splices + 1 } else { 0 };
+                self.small_splices =
+                    if moved < SMALL_SPLICE { self.small_splices.saturating_add(1) } else { 0 };
                 if self.small_splices >= SMALL_SPLICES {
                     ready!(self.poll_flush(cx, lane))?;
                     self.stop_splicing();
@@ -237,6 +277,7 @@ impl Flow {
         self.pending = std::mem::take(&mut self.held);
         match ending {
             Ending::Truncated => self.truncated = true,
+            Ending::Clean if lane.cut => {}
             Ending::Clean => {
                 if let Some(session) = &mut lane.to.session {
                     session.seal_close(&mut self.pending);

@@ -73,5 +73,4 @@ fn a_descriptor_without_splice_says_so() {
     let directory = std::fs::File::open(folder.path()).unwrap();
     assert!(is_unsupported(pipe.fill(&directory).unwrap_err()));
     assert!(!is_unsupported(Errno::CONNRESET) && !is_unsupported(Errno::AGAIN));
-    assert_eq!(into_io(Errno::CONNRESET).kind(), io::ErrorKind::ConnectionReset);
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs, Version};
 use lockgate_net::relay::{Preface, Relay, Side};
 use lockgate_net::socket::Socket;
-use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
+use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{Session, SessionError};
 
-use crate::clock::{Cut, Guard};
+use crate::clock::Guard;
 use crate::upstream::{DialError, Hold, Pool};
 
 /// A client's connection, ready to be relayed.
@@ -44,17 +44,6 @@ pub enum JoinError {
     /// No endpoint could be reached.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// The endpoint's TLS failed.
-    #[error("{endpoint}: {error}")]
-    Tls {
-        /// Whose.
-        endpoint: String,
-        /// What was wrong.
-        error: HandshakeError,
-    },
-    /// The connection was cut meanwhile.
-    #[error("cut during the endpoint's TLS handshake")]
-    Cut(Cut),
     /// TLS with the endpoint could not be used.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -71,23 +60,17 @@ pub async fn join(
     client: Client,
     introduction: Option<Introduction<'_>>,
 ) -> Result<(Relay, Hold), JoinError> {
-    let dialled = pool.dial(guard, limit).await?;
     let mut preface = Preface { upstream: Vec::new(), downstream: client.unsent };
     if let Some(introduction) = introduction {
         introduction.encode(&mut preface.upstream);
     }
-    let up = match &pool.tls {
+    let dialled = pool.dial(guard, limit, &preface.upstream).await?;
+    let up = match dialled.session {
         None => Side::plain(dialled.socket),
-        Some(connector) => {
-            // The header goes before the endpoint's TLS, as every peer sends and expects it.
-            let header = std::mem::take(&mut preface.upstream);
-            let endpoint = dialled.hold.endpoint();
-            guard.phase(limit);
-            let made =
-                guard.within(handshake::connect(&dialled.socket, connector, &endpoint.host, header)).await;
-            let made = made.map_err(JoinError::Cut)?;
-            let made = made.map_err(|error| JoinError::Tls { endpoint: endpoint.label.clone(), error })?;
-            Side::tls(dialled.socket, made.session)
+        Some(session) => {
+            // The header went before the endpoint's TLS, as every peer sends and expects it.
+            preface.upstream.clear();
+            Side::tls(dialled.socket, session)
         }
     };
     preface.upstream.extend_from_slice(&client.received);

@@ -39,6 +39,7 @@ fn old_clock() -> Rc<Clock> {
         watches: RefCell::default(),
         ticks: RefCell::default(),
         taken: Cell::new(0),
+        empty: Cell::new(0),
         pulse: Pulse::new(),
     };
     Rc::new(clock)
@@ -281,7 +282,7 @@ fn many_connections_are_all_looked_at_within_ten_ticks_though_some_come_and_go()
 }
 
 #[test]
-fn a_worker_wants_ticks_only_while_it_watches_or_waits_for_one() {
+fn a_worker_wants_ticks_while_it_watches_or_waits_for_one_and_a_while_longer() {
     let clock = clock();
     let wanted = || clock.pulse.wanted.load(Ordering::Relaxed);
     assert!(!wanted());
@@ -290,6 +291,8 @@ fn a_worker_wants_ticks_only_while_it_watches_or_waits_for_one() {
     tick(&clock);
     assert!(wanted());
     drop(guard);
+    (1..AFTERGLOW).for_each(|_| tick(&clock));
+    assert!(wanted(), "rates over some seconds are still to fall to zero");
     tick(&clock);
     assert!(!wanted());
     let mut wait = pin!(clock.next_tick());

@@ -12,7 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use lockgate_net::listen::{self, Peer, Waiting};
+use lockgate_net::listen::{self, Owner, Peer};
+use lockgate_net::socket::Socket;
 
 use super::Listener;
 use super::connection::Connection;
@@ -33,8 +34,14 @@ const BATCH: u32 = 64;
 pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
     let warned = Cell::new(None);
     let mut batch = 0;
-    while let Some(waiting) = next(&worker, &socket).await {
-        let permit = take(&worker).await;
+    while let Some(waiting) = unless_stopped(&worker, socket.ready()).await.and_then(Result::ok) {
+        let permit = match worker.shared.connections.try_take() {
+            Some(permit) => permit,
+            None => match unless_stopped(&worker, worker.shared.connections.take()).await {
+                Some(permit) => permit,
+                None => break,
+            },
+        };
         match socket.accept() {
             Ok(Some((fd, peer))) => start(&worker, &socket, place, &listener, fd, peer, permit),
             Ok(None) => waiting.none(),
@@ -50,38 +57,37 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
             tokio::task::yield_now().await;
         }
     }
+    if socket.owner() == Owner::Us {
+        empty(&worker, &socket, place, &listener).await;
+    }
+}
+
+/// Accepts what clients take for open already, before the listener closes: the last packet, or with TCP_DEFER_ACCEPT
+/// the first data, may still be on its way.
+async fn empty(worker: &Rc<Worker>, socket: &listen::Listener, place: usize, listener: &Arc<Listener>) {
     if let Err(error) = socket.refuse_openings() {
         tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
     }
-    // What clients take for open is served, not reset: also where the last packet, or with TCP_DEFER_ACCEPT the first
-    // data, is still on its way.
     for _ in 0..LAST_TICKS {
         while let Ok(Some((fd, peer))) = socket.accept() {
-            let permit = take(&worker).await;
-            start(&worker, &socket, place, &listener, fd, peer, permit);
+            let permit = worker.shared.connections.take().await;
+            start(worker, socket, place, listener, fd, peer, permit);
         }
         worker.clock.next_tick().await;
     }
 }
 
-/// Waits for a connection; `None` when the worker stops.
-async fn next<'a>(worker: &Worker, socket: &'a listen::Listener) -> Option<Waiting<'a>> {
+/// Waits for `future`; `None` when the worker stops first.
+async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Output> {
     let mut stopping = pin!(worker.stopping());
-    let mut ready = pin!(socket.ready());
+    let mut future = pin!(future);
     poll_fn(|cx| {
         if stopping.as_mut().poll(cx).is_ready() {
             return Poll::Ready(None);
         }
-        ready.as_mut().poll(cx).map(Result::ok)
+        future.as_mut().poll(cx).map(Some)
     })
     .await
-}
-
-async fn take(worker: &Worker) -> Permit {
-    match worker.shared.connections.try_take() {
-        Some(permit) => permit,
-        None => worker.shared.connections.take().await,
-    }
 }
 
 fn start(
@@ -93,9 +99,9 @@ fn start(
     peer: Peer,
     permit: Permit,
 ) {
-    let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
-    match lockgate_net::socket::Socket::new(fd, socket.family()) {
+    match Socket::new(fd, socket.family()) {
         Ok(socket) => {
+            let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
             tokio::task::spawn_local(connection.serve(socket));
         }
         Err(error) => tracing::warn!(listener = %listener.name, %error, "connection cannot be watched"),

@@ -176,7 +176,10 @@ impl Connection {
         let Some(table) = &self.worker.shared.per_client else { return Ok(None) };
         let full = || Ending::because(Cause::Limit, Side::Lockgate, "connections of this client");
         let mut place = table.enter(client.ip()).ok_or_else(full)?;
-        self.guard.within(place.wait()).await.map_err(|_| full())?;
+        self.guard.within(place.wait()).await.map_err(|cut| match cut {
+            Cut::Deadline => full(),
+            cut => cut_short(cut, "waiting for a place"),
+        })?;
         Ok(Some(place))
     }
 
@@ -197,7 +200,10 @@ impl Connection {
             Some(permit) => permit,
             None => match self.guard.within(self.worker.shared.handshakes.take()).await {
                 Ok(permit) => permit,
-                Err(_) => return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once")),
+                Err(Cut::Deadline) => {
+                    return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once"));
+                }
+                Err(cut) => return Err(cut_short(cut, "waiting for a handshake")),
             },
         };
         let made = self.guard.within(handshake::accept(socket, acceptor, received)).await;
@@ -279,9 +285,7 @@ impl Connection {
                 self.endpoint = Some(hold);
                 Ok(relay)
             }
-            Err(JoinError::Dial(DialError::Cut(cut)) | JoinError::Cut(cut)) if cut != Cut::Deadline => {
-                Err(cut_short(cut, "connecting"))
-            }
+            Err(JoinError::Dial(DialError::Cut(cut))) => Err(cut_short(cut, "connecting")),
             Err(error @ JoinError::Session(_)) => {
                 Err(Ending::because(Cause::Internal, Side::Lockgate, error))
             }
@@ -407,7 +411,6 @@ fn ending(end: End) -> Ending {
     match end {
         End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
         End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
-        // A record key of TLS 1.2 that is used up is nobody's fault but the protocol's.
         End::Failed(Which::Downstream, RelayError::Tls(SessionError::Alerted(alert))) => {
             Ending::because(Cause::ClientClosed, Side::Downstream, format_args!("alert {alert}"))
         }

@@ -14,6 +14,8 @@ use lockgate_net::dial::{Target, dial};
 use lockgate_net::relay::Habits;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
+use lockgate_net::tls::handshake;
+use lockgate_net::tls::session::Session;
 
 use super::name::Name;
 use crate::clock::{Clock, Cut, Guard};
@@ -57,6 +59,31 @@ impl Endpoint {
         }
     }
 
+    /// Connects within `limit`; a name's addresses share it. The outer error is a cut.
+    async fn connect(&self, guard: &Guard, limit: Duration) -> Result<io::Result<Socket>, DialError> {
+        let targets = match &self.place {
+            Place::Ip(address) => vec![Target::Tcp(*address)],
+            Place::Unix(path) => vec![Target::Unix(path.clone())],
+            Place::Name(name) => name.addresses().iter().map(|address| Target::Tcp(*address)).collect(),
+        };
+        let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
+        for target in &targets {
+            guard.phase(share);
+            match guard.within(dial_target(target, guard.clock())).await {
+                Ok(Ok(socket)) => return Ok(Ok(socket)),
+                Ok(Err(error)) => last = error,
+                Err(Cut::Deadline) => last = io::ErrorKind::TimedOut.into(),
+                Err(cut) => return Err(DialError::Cut(cut)),
+            }
+        }
+        if let Place::Name(name) = &self.place {
+            // Perhaps it has moved.
+            name.failed();
+        }
+        Ok(Err(last))
+    }
+
     /// Connections that the process has to it, or is making.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
@@ -77,6 +104,8 @@ pub struct Pool {
 pub struct Dialled {
     /// The connection.
     pub socket: Socket,
+    /// Its TLS, if the pool has any.
+    pub session: Option<Box<Session>>,
     /// Its place among the endpoint's.
     pub hold: Hold,
 }
@@ -136,17 +165,17 @@ impl Pool {
         &self.endpoints
     }
 
-    /// Connects to the endpoint with the fewest connections, or to the next one that can be reached; each may take
-    /// `limit`. Where all are at their `max`, waits as long for the first one.
+    /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
+    /// is; each may take `limit` to connect and again for its TLS, before which `header` goes in plain. Where all are at their `max`, waits as long for the first one.
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.
-    pub async fn dial(&self, guard: &Guard, limit: Duration) -> Result<Dialled, DialError> {
+    pub async fn dial(&self, guard: &Guard, limit: Duration, header: &[u8]) -> Result<Dialled, DialError> {
         let mut last = DialError::Full;
         let order = self.order();
         for endpoint in &order {
             let Some(hold) = try_take(endpoint) else { continue };
-            match attempt(hold, guard, limit).await {
+            match self.attempt(hold, guard, limit, header).await {
                 Ok(dialled) => return Ok(dialled),
                 Err(cut @ DialError::Cut(_)) => return Err(cut),
                 Err(error) => last = error,
@@ -159,7 +188,7 @@ impl Pool {
                     Cut::Deadline => DialError::Full,
                     cut => DialError::Cut(cut),
                 })?;
-                attempt(hold, guard, limit).await
+                self.attempt(hold, guard, limit, header).await
             }
             (last, _) => Err(last),
         }
@@ -170,48 +199,37 @@ impl Pool {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len().max(1);
         let (before, from) = self.endpoints.split_at(first);
         let mut order: Vec<_> = from.iter().chain(before).collect();
-        order.sort_by_key(|endpoint| endpoint.connections());
+        // Cached: the counts change while we sort.
+        order.sort_by_cached_key(|endpoint| endpoint.connections());
         order
     }
-}
 
-/// Connects to one endpoint.
-async fn attempt(hold: Hold, guard: &Guard, limit: Duration) -> Result<Dialled, DialError> {
-    guard.phase(limit);
-    let failed = |error| DialError::Failed { endpoint: hold.endpoint.label.clone(), error };
-    match guard.within(dial_place(&hold.endpoint.place, guard.clock())).await {
-        Ok(Ok(socket)) => Ok(Dialled { socket, hold }),
-        Ok(Err(error)) => Err(failed(error)),
-        Err(Cut::Deadline) => Err(failed(io::ErrorKind::TimedOut.into())),
-        Err(cut) => Err(DialError::Cut(cut)),
-    }
-}
-
-async fn dial_place(place: &Place, clock: &Clock) -> io::Result<Socket> {
-    match place {
-        Place::Ip(address) => dial(&Target::Tcp(*address)).await,
-        Place::Unix(path) => dial_unix(&Target::Unix(path.clone()), clock).await,
-        Place::Name(name) => dial_name(name).await,
-    }
-}
-
-async fn dial_name(name: &Name) -> io::Result<Socket> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
-    // Not the guard: it pins the list, and connecting takes its time.
-    let addresses = Arc::clone(&name.addresses());
-    for address in addresses.iter() {
-        match dial(&Target::Tcp(*address)).await {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = error,
+    /// Connects to one endpoint, and makes TLS with it if the pool has any.
+    async fn attempt(
+        &self,
+        hold: Hold,
+        guard: &Guard,
+        limit: Duration,
+        header: &[u8],
+    ) -> Result<Dialled, DialError> {
+        let endpoint = Arc::clone(hold.endpoint());
+        let failed = |error| DialError::Failed { endpoint: endpoint.label.clone(), error };
+        let socket = endpoint.connect(guard, limit).await?.map_err(failed)?;
+        let Some(connector) = &self.tls else { return Ok(Dialled { socket, session: None, hold }) };
+        guard.phase(limit);
+        let made =
+            guard.within(handshake::connect(&socket, connector, &endpoint.host, header.to_vec())).await;
+        match made {
+            Ok(Ok(made)) => Ok(Dialled { socket, session: Some(made.session), hold }),
+            Ok(Err(error)) => Err(failed(io::Error::other(error))),
+            Err(Cut::Deadline) => Err(failed(io::ErrorKind::TimedOut.into())),
+            Err(cut) => Err(DialError::Cut(cut)),
         }
     }
-    // Perhaps it has moved.
-    name.failed();
-    Err(last)
 }
 
 /// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again with every tick.
-async fn dial_unix(target: &Target, clock: &Clock) -> io::Result<Socket> {
+async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     loop {
         match dial(target).await {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => clock.next_tick().await,
