@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from . import processes
-from .processes import BUILT, LOCKGATE, Process
+from .processes import BEFORE, BUILT, LOCKGATE, Process
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DidNotStart(Exception):
     """A peer that did not start; its message says why."""
 
 
-def lockgate(front, directory):
+def lockgate(front, directory, binary=LOCKGATE):
     text = [f"workers = {front.workers}", "access_log = false"]
     if front.metrics:
         text.append(f'metrics = "127.0.0.1:{front.metrics}"')
@@ -61,7 +61,11 @@ def lockgate(front, directory):
     elif front.key:
         text.append(f'tls = {{ cert = "{front.certificate}", key = "{front.private_key}" }}')
     text.append(f'proxy = "{front.upstream}"')
-    return _written(directory, "lockgate.toml", text), [LOCKGATE, "run", "-c", f"{directory}/lockgate.toml"]
+    return _written(directory, "lockgate.toml", text), [binary, "run", "-c", f"{directory}/lockgate.toml"]
+
+
+def lockgate_before(front, directory):
+    return lockgate(front, directory, BEFORE)
 
 
 def nginx(front, directory):
@@ -103,8 +107,12 @@ def hitch(front, directory):
 
 
 PEERS = {"lockgate": lockgate, "hitch": hitch, "haproxy": haproxy, "nginx": nginx, "haproxy-splice": haproxy_splice}
-TLS_PEERS = ["lockgate", "hitch", "haproxy", "nginx"]
-TCP_PEERS = ["lockgate", "haproxy", "nginx"]
+OURS = ["lockgate"]
+if BEFORE:
+    PEERS["lockgate-before"] = lockgate_before
+    OURS.append("lockgate-before")
+TLS_PEERS = [*OURS, "hitch", "haproxy", "nginx"]
+TCP_PEERS = [*OURS, "haproxy", "nginx"]
 
 
 def _written(directory, name, lines):

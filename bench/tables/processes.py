@@ -20,6 +20,7 @@ from dataclasses import dataclass
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILT = os.environ.get("BENCH_DIR", os.path.join(REPOSITORY, "target", "bench"))
 LOCKGATE = os.path.abspath(os.environ.get("LOCKGATE", os.path.join(REPOSITORY, "target", "release", "lockgate")))
+BEFORE = os.environ.get("LOCKGATE_BEFORE") and os.path.abspath(os.environ["LOCKGATE_BEFORE"])
 
 # The layout: the program under test alone on one core, origin and generator on the other.
 TESTED, OTHERS, BOTH = {0}, {1}, {0, 1}

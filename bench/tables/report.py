@@ -28,8 +28,11 @@ class Report:
         m = self.machine
         say(f"## {what}\n")
         say(f"{m['date']}, commit {m['commit']}, `{self.command}`, about {duration(seconds)}  ")
-        say(f"{m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, somaxconn {m['somaxconn']}, {m['busy']:.0%} busy before  ")
+        say(f"{m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, somaxconn {m['somaxconn']}, {m['congestion']}, {m['busy']:.0%} busy before  ")
         say("; ".join(f"{k}: {v}" for k, v in m["versions"].items()) + "\n")
+        if m["congestion"] != "cubic":
+            say(f"**TCP here is {m['congestion']}, not the kernel's own default, cubic.** BBR paces by a timer for every burst, which costs every "
+                "program the same and so moves the ratios of plain TCP: `sysctl -w net.ipv4.tcp_congestion_control=cubic`.\n")
         if m["busy"] > 0.05:
             say("**The machine was not idle: these figures do not count.**\n")
 
@@ -136,9 +139,11 @@ def machine():
         model = re.search(r"model name\s*:\s*(.*)", f.read())
     with open("/proc/sys/net/core/somaxconn") as f:
         somaxconn = int(f.read())
+    with open("/proc/sys/net/ipv4/tcp_congestion_control") as f:
+        congestion = f.read().strip()
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
             "commit": git("rev-parse", "--short=12", "HEAD") + (" with changes" if git("status", "--porcelain", "--untracked-files=no") else ""),
-            "cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "somaxconn": somaxconn,
+            "cpu": model.group(1) if model else platform.machine(), "cores": os.cpu_count(), "kernel": platform.release(), "somaxconn": somaxconn, "congestion": congestion,
             "busy": busy_now(), "versions": peers.versions()}
 
 
@@ -165,3 +170,29 @@ def say(text):
 def progress(text):
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def digest(files):
+    """One table for each file that --json wrote: a line for each measured case, the programs side by side."""
+    for path in files:
+        with open(path) as f:
+            run = json.load(f)
+        m = run["machine"]
+        say(f"{m['date']}, commit {m['commit']}, `{re.sub(' --json [^ ]+', '', run['command'])}`, {m['congestion']}.\n")
+        cells = [c for c in run["cells"] if c.get("cost")]
+        names = list(dict.fromkeys(name for c in cells for name in c["rows"]))
+        say("| | " + " | ".join(names) + " | ÷ best peer | to reach | spread of ours | rounds | errors |\n|" + "---|" * (len(names) + 6))
+        for c in cells:
+            found = {name: summary(records) for name, records in c["rows"].items()}
+            cost = {name: s["median"][c["cost"]] for name, s in found.items() if s["valid"] and s["median"].get(c["cost"])}
+            best = min((v for name, v in cost.items() if not name.startswith(("lockgate", "node"))), default=None)
+            ours = found.get("lockgate")
+            ratio = cost["lockgate"] / best if best and "lockgate" in cost else None
+            say("| " + " | ".join([
+                c["title"], *(figure(cost.get(name), 3 if cost.get(name, 9) < 9 else 1) for name in names),
+                f"**{ratio:.2f}**" if ratio else "", f"≤ {c['goal']}" if c["goal"] else "",
+                f"{ours['spread'][c['cost']]:.0%}" if ours and ours["valid"] > 1 else "",
+                "/".join(str(n) for n in sorted({s["valid"] for s in found.values()})),
+                "; ".join(f"{name}: {s['errors'] or s['failed']}" for name, s in found.items() if s["errors"] or s["failed"]) or "0",
+            ]) + " |")
+        say("")

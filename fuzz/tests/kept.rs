@@ -7,7 +7,11 @@ use std::path::Path;
 fn every_kept_input_holds() {
     replay("client_hello", lockgate_fuzz::client_hello);
     replay("config", lockgate_fuzz::config);
+    replay("h1_chunked", lockgate_fuzz::h1_chunked);
+    replay("h1_request", lockgate_fuzz::h1_request);
+    replay("h1_response", lockgate_fuzz::h1_response);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
+    replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);
 }
 

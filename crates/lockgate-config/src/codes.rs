@@ -58,6 +58,7 @@ codes! {
     NoSuite "E0029" "No cipher suite is left for one of the TLS versions.";
     NoName "E0030" "TLS to an upstream, but no name to verify.";
     NothingToRotate "E0031" "`rotate` without a file to rotate.";
+    OtherMax "E0032" "An endpoint is given two different `max`; both places are named.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";
@@ -79,6 +80,7 @@ codes! {
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
     CertificateDoubtful "W0104" "A certificate or key works, but something about it will surprise somebody.";
+    UnreadableLater "W0105" "`user` cannot read a file that is read again when it changes.";
 }
 
 impl Code {

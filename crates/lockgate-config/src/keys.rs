@@ -162,7 +162,7 @@ pub(crate) const ROOT: &[Key] = &[
         Name,
         Absent("the user who started it"),
         r#""lockgate""#,
-        "The user to become, in every thread, after addresses are bound and keys are read.",
+        "The user to become, in every thread, after addresses are bound and keys are read. Files that are read again when they change must be readable by it; what is not is a warning.",
     ),
     Key::new(
         "state",
@@ -364,7 +364,7 @@ const SOCKET: &[Key] = &[
         Integer { min: 1, max: 65_535 },
         Is("4096"),
         "1024",
-        "How many connections may wait to be accepted. The kernel's `net.core.somaxconn` caps it.",
+        "How many connections may wait to be accepted, for each worker; a Unix socket is shared by all. The kernel's `net.core.somaxconn` caps it.",
     ),
     Key::new(
         "fast_open",
@@ -440,8 +440,14 @@ const ENDPOINTS: Kind = List { of: &Either(&[Endpoint, Table(ENDPOINT)]), least:
 
 const ENDPOINT: &[Key] = &[
     Key::new("addr", Endpoint, Required, r#""10.0.0.1:8080""#, "The address."),
-    Key::new("max", COUNT, Absent("no limit"), "200", "Connections to it at once, for the process.")
-        .with(r#"addr = "10.0.0.1:8080""#),
+    Key::new(
+        "max",
+        COUNT,
+        Absent("no limit"),
+        "200",
+        "Connections to it at once, for the process: over all tables that name it.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#),
 ];
 
 const PROXY: &[Key] = &[

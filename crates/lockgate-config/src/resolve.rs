@@ -2,11 +2,12 @@
 //!
 //! Does not look at the form of values: `check` has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::EndpointAddr;
 use crate::check::{Absolute, Checked, Checker, Listening, Table, Value};
 use crate::codes::Code;
 use crate::document::{self, Syntax};
@@ -15,7 +16,7 @@ use crate::include::Written;
 use crate::keys::{self, Key, Unset};
 use crate::model::{
     AccessLog, Cidr, Config, Drain, Level, Limits, ListenAddr, Log, LogFormat, LogTarget, Rotate, Socket,
-    Timeouts, Workers,
+    Tcp, Timeouts, Workers,
 };
 use crate::place::{At, Source};
 use crate::report::Report;
@@ -43,7 +44,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
     let top = View { keys: keys::ROOT, layers: vec![root] };
     let trusted = resolver.trusted(&top);
     let timeouts = timeouts(&top.section("timeouts"));
-    let config = Config {
+    let mut config = Config {
         workers: workers(&top),
         user: top.text("user"),
         state: top.path("state"),
@@ -57,6 +58,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         trusted,
         timeouts,
     };
+    resolver.one_max(&mut config.tcp);
     if written.syntax == Syntax::Whole {
         resolver.no_listener(written);
         resolver.same_address(config.metrics.as_ref());
@@ -120,6 +122,30 @@ impl Resolver<'_> {
         self.report.push(Code::NoListener, message, why, FIRST_LINES);
     }
 
+    /// An endpoint's `max` holds for the process: whatever table it was written in, it holds in all of them.
+    fn one_max(&mut self, tables: &mut [Tcp]) {
+        let mut first: HashMap<EndpointAddr, (usize, At)> = HashMap::new();
+        for endpoint in tables.iter().flat_map(|tcp| &tcp.upstream.endpoints) {
+            let Some(max) = endpoint.max else { continue };
+            match first.get(&endpoint.addr) {
+                None => {
+                    first.insert(endpoint.addr.clone(), (max, endpoint.at.clone()));
+                }
+                Some((other, _)) if *other == max => {}
+                Some((other, at)) => {
+                    let message = format!("{} has another `max` already", endpoint.addr);
+                    let why = "it is counted for the process";
+                    let cure = format!("write one of {other} and {max}, in one place or in both");
+                    let texts = (message, why, cure);
+                    self.report.push_pair(Code::OtherMax, &endpoint.at, texts, (at, "here"));
+                }
+            }
+        }
+        for endpoint in tables.iter_mut().flat_map(|tcp| &mut tcp.upstream.endpoints) {
+            endpoint.max = first.get(&endpoint.addr).map(|(max, _)| *max);
+        }
+    }
+
     /// Two tables, or a table and the metrics, that cannot both be bound; the later one is marked.
     fn same_address(&mut self, metrics: Option<&ListenAddr>) {
         let mut bound: Vec<(ListenAddr, At)> = Vec::new();
@@ -159,7 +185,7 @@ impl Resolver<'_> {
         if let (Some(at), true) = (places.get("tls"), config.tcp.iter().all(|tcp| tcp.tls.is_none())) {
             warn(self.report, at, "tls", "write tls = {} in a [tcp] table, or remove [tls]");
         }
-        let never = |tcp: &crate::model::Tcp| tcp.accept_proxy == crate::model::AcceptProxy::Never;
+        let never = |tcp: &Tcp| tcp.accept_proxy == crate::model::AcceptProxy::Never;
         if let (Some(at), true) = (places.get("trusted"), config.tcp.iter().all(never)) {
             warn(
                 self.report,

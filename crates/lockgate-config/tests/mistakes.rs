@@ -137,6 +137,12 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
             "\"[::]:1\"",
             "another port",
         ),
+        (
+            "[tcp.\":1\"]\nproxy = [{ addr = \"a.b:1\", max = 7 }]\n[tcp.\":2\"]\nproxy = [{ addr = \"a.b:1\", max = 8 }]\n".into(),
+            "E0032",
+            "\"a.b:1\"",
+            "7 and 8",
+        ),
         (top("metrics = \":1\""), "E0022", "\":1\"", "another port"),
         (String::new(), "E0023", "", "[tcp.\":8443\"]\ntls = "),
         ("workers = 2\n".into(), "E0023", "", "proxy = \"127.0.0.1:3000\"\n"),

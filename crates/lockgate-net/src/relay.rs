@@ -6,6 +6,7 @@
 
 mod flow;
 mod habits;
+mod read_size;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +25,8 @@ use crate::tls::session::{Session, SessionError};
 pub use habits::Habits;
 
 use flow::{Fault, Flow, Lane, Stage};
+use read_size::ReadSize;
 
-/// What one read asks for: 64 KB is four TLS records, and stays in the second-level cache.
-const READ: usize = 64 * 1024;
-/// What a cut record may leave in front of the next read: one of TLS 1.2 with the largest expansion.
-const PARTIAL: usize = 20 * 1024;
 /// The alert that says that nothing more comes.
 const CLOSE_NOTIFY: u8 = 0;
 
@@ -52,8 +50,8 @@ struct Buffers {
 impl Scratch {
     /// `pipes` are those of the same worker.
     pub fn new(pipes: Rc<Pipes>) -> Rc<Self> {
-        let wire = vec![0; READ + PARTIAL].into();
-        let plain: Box<[u8]> = vec![0; READ + PARTIAL].into();
+        let wire = vec![0; ReadSize::MOST_WIRE].into();
+        let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
         let sealed = vec![0; Session::sealed_len(plain.len())].into();
         Rc::new(Self { buffers: RefCell::new(Buffers { wire, plain, sealed }), pipes })
     }

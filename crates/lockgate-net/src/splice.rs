@@ -1,6 +1,6 @@
 //! Pipes through which the kernel moves bytes from socket to socket without a copy to us.
 //!
-//! Pays on plain TCP in bulk only: 0.11 CPU seconds a GB against 0.29 by copying; see `docs/perf.md`.
+//! Pays on plain TCP in bulk only: a fifth of the CPU of the peers, which copy; see `docs/perf.md`.
 //! Does not decide when to splice: that is the relay's.
 
 use std::cell::{Cell, RefCell};

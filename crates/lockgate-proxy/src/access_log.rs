@@ -55,7 +55,7 @@ pub enum Cause {
     Lifetime,
     /// A peer that was waited for did not keep up the minimum rate or missed a deadline.
     TooSlow,
-    /// TLS failed, with downstream or with upstream.
+    /// TLS with downstream failed; with upstream it is [`Cause::ConnectFailed`].
     HandshakeFailed,
     /// No endpoint could be connected to.
     ConnectFailed,

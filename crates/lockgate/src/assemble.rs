@@ -2,7 +2,8 @@
 //!
 //! Reads certificates, keys and authorities, and finds every mistake in them at once. Binds nothing and starts nothing.
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,18 @@ pub(crate) struct Assembly {
     pub(crate) resolver: Resolver,
 }
 
+impl Assembly {
+    /// Every file that is read again when it changes.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let listeners = self.listeners.iter().map(|planned| &planned.listener);
+        let certificates = listeners.clone().filter_map(|listener| listener.tls.as_ref());
+        let authorities = listeners.filter_map(|listener| listener.pool.tls.as_ref()?.file());
+        let keys = self.rings.iter().filter_map(|ring| ring.file());
+        let others = authorities.chain(keys).map(PathBuf::from);
+        certificates.flat_map(|acceptor| acceptor.files()).chain(others).collect()
+    }
+}
+
 /// A listener and how to bind it.
 pub(crate) struct Planned {
     /// What it does.
@@ -44,7 +57,13 @@ pub(crate) struct Planned {
 
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
-    let mut assembler = Assembler { report, rings: Vec::new(), resolver: Resolver::default(), failed: false };
+    let mut assembler = Assembler {
+        report,
+        rings: Vec::new(),
+        endpoints: HashMap::new(),
+        resolver: Resolver::default(),
+        failed: false,
+    };
     let listeners: Vec<Planned> =
         config.tcp.iter().filter_map(|tcp| assembler.listener(config, tcp)).collect();
     let Assembler { rings, resolver, failed, .. } = assembler;
@@ -56,6 +75,8 @@ struct Assembler<'a> {
     report: &'a mut Report,
     /// Listeners with the same settings share their keys.
     rings: Vec<(config::Tickets, Arc<TicketRing>)>,
+    /// Listeners with the same endpoint share its count and its `max`.
+    endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     resolver: Resolver,
     failed: bool,
 }
@@ -181,8 +202,7 @@ impl Assembler<'_> {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
-        let endpoints =
-            tcp.upstream.endpoints.iter().map(|endpoint| Arc::new(self.endpoint(endpoint))).collect();
+        let endpoints = tcp.upstream.endpoints.iter().map(|endpoint| self.endpoint(endpoint)).collect();
         Some(Pool::new(endpoints, connector))
     }
 
@@ -208,7 +228,10 @@ impl Assembler<'_> {
         }
     }
 
-    fn endpoint(&mut self, written: &config::Endpoint) -> Endpoint {
+    fn endpoint(&mut self, written: &config::Endpoint) -> Arc<Endpoint> {
+        if let Some(known) = self.endpoints.get(&written.addr) {
+            return Arc::clone(known);
+        }
         let (host, place) = match &written.addr {
             config::EndpointAddr::Ip(address) => (address.ip().to_string(), Place::Ip(*address)),
             config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
@@ -216,7 +239,9 @@ impl Assembler<'_> {
                 (host.clone(), Place::Name(self.resolver.register(host, *port)))
             }
         };
-        Endpoint::new(written.addr.to_string(), host, place, written.max)
+        let endpoint = Arc::new(Endpoint::new(written.addr.to_string(), host, place, written.max));
+        self.endpoints.insert(written.addr.clone(), Arc::clone(&endpoint));
+        endpoint
     }
 
     fn refuse(&mut self, tcp: &config::Tcp, written: &config::Tls, error: &TlsSetupError) {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, assemble};
 use crate::cli::{Check, Detail, Output, Warnings};
-use crate::print;
+use crate::print::{self, out};
 
 /// Errors found.
 const ERRORS: u8 = 1;
@@ -37,7 +37,7 @@ pub(crate) fn run(check: &Check) -> ExitCode {
                 print_text(served);
             }
             if !report.has_errors() {
-                println!("{}: {}", check.config.display(), summary(&report, loaded.as_ref()));
+                out!("{}: {}", check.config.display(), summary(&report, loaded.as_ref()));
             }
         }
     }
@@ -114,45 +114,47 @@ fn print_json(report: &Report, served: Option<&Value>) {
     if let Some(served) = served {
         out["listeners"] = served.clone();
     }
-    println!("{out:#}");
+    out!("{out:#}");
 }
 
 fn print_text(served: &Value) {
     for listener in served.as_array().into_iter().flatten() {
-        println!("{}", text(&listener["listener"]));
+        out!("{}", text(&listener["listener"]));
         if let Some(tls) = listener["tls"].as_object() {
-            println!("  TLS          {}", join(&tls["versions"]));
-            println!("  suites       {}", join(&tls["suites"]));
-            println!("  groups       {}", join(&tls["groups"]));
-            println!("  ALPN         {}", or(&join(&tls["alpn"]), "none: what clients offer is ignored"));
+            out!("  TLS          {}", join(&tls["versions"]));
+            out!("  suites       {}", join(&tls["suites"]));
+            out!("  groups       {}", join(&tls["groups"]));
+            out!("  ALPN         {}", or(&join(&tls["alpn"]), "none: what clients offer is ignored"));
             if let Some(mode) = tls["client_certificates"].as_str() {
-                println!("  client certs {mode}");
+                out!("  client certs {mode}");
             }
             for certificate in tls["certificates"].as_array().into_iter().flatten() {
                 let default = if certificate["default"] == true { ", default" } else { "" };
                 let (names, key) = (join(&certificate["names"]), text(&certificate["key"]));
-                println!(
+                out!(
                     "  certificate  {} ({key}, {} days left{default})",
                     or(&names, "no DNS name"),
                     certificate["days_left"]
                 );
-                println!("               {}", text(&certificate["path"]));
+                out!("               {}", text(&certificate["path"]));
             }
         } else {
-            println!("  plain TCP, bytes as they are");
+            out!("  plain TCP, bytes as they are");
         }
         let tls = if listener["endpoint_tls"] == true { " over TLS" } else { "" };
-        println!("  to           {}{tls}", join(&listener["endpoints"]));
+        out!("  to           {}{tls}", join(&listener["endpoints"]));
         if let Some(version) = listener["proxy_protocol"].as_str() {
-            println!("  PROXY        {version} to the endpoints");
+            out!("  PROXY        {version} to the endpoints");
         }
         if listener["accept_proxy"] != "never" {
-            println!("  PROXY        {} from clients", text(&listener["accept_proxy"]));
+            out!("  PROXY        {} from clients", text(&listener["accept_proxy"]));
         }
         let limits = &listener["timeouts"];
-        println!(
+        out!(
             "  timeouts     handshake {}s, connect {}s, idle {}s",
-            limits["handshake"], limits["connect"], limits["tunnel_idle"]
+            limits["handshake"],
+            limits["connect"],
+            limits["tunnel_idle"]
         );
     }
 }

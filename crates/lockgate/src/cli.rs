@@ -148,7 +148,7 @@ enum Verb {
     /// Serve what the configuration says
     #[command(after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
         Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
-        HUP reads the certificates again; USR1 reopens the logs.")]
+        HUP reads the certificates again; USR1 reopens the access log.")]
     Run(ConfigTyped),
     /// Check the configuration and print every mistake in it
     #[command(after_help = "Example:\n  lockgate check -v -c lockgate.toml\n\n\

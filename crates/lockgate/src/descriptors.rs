@@ -12,8 +12,8 @@ pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
 const RESERVED: u64 = 64;
-/// A worker's epoll, wake-up descriptor, own listening sockets and dials in progress.
-const RESERVED_PER_WORKER: u64 = 8;
+/// A worker's epoll, wake-up descriptor and dials in progress.
+const RESERVED_PER_WORKER: u64 = 4;
 /// A relayed connection is two sockets.
 const PER_CONNECTION: u64 = 2;
 
@@ -46,26 +46,29 @@ pub(crate) fn limit() -> u64 {
 /// What `limits.connections = "auto"` means: how many relayed connections fit under `nofile` open
 /// descriptors.
 ///
-/// From `nofile`, 64 and 8 for each worker are kept for everything that is not a connection (at most half
-/// of `nofile`, so that a tiny limit still serves somebody); an eighth of the rest is left for the pipes of
+/// From `nofile`, 64 and for each worker 4 and its `listeners` are kept for everything that is not a connection (at
+/// most half of `nofile`, so that a tiny limit still serves somebody); an eighth of the rest is left for the pipes of
 /// splice, which a connection can do without; every connection then takes two. Never 0, never above
 /// [`MOST_CONNECTIONS`].
-pub(crate) fn connection_limit(nofile: u64, workers: usize) -> usize {
-    let workers = u64::try_from(workers).unwrap_or(u64::MAX);
-    let wanted = RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_mul(workers));
-    let free = nofile - wanted.min(nofile / 2);
+pub(crate) fn connection_limit(nofile: u64, workers: usize, listeners: usize) -> usize {
+    let free = nofile - reserved(workers, listeners).min(nofile / 2);
     let connections = (free - free / 8) / PER_CONNECTION;
     usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, MOST_CONNECTIONS)
 }
 
 /// How many pipes each worker may have open for splicing: what `nofile` leaves beside `connections`, two
 /// descriptors a pipe.
-pub(crate) fn pipe_limit(nofile: u64, connections: usize, workers: usize) -> usize {
+pub(crate) fn pipe_limit(nofile: u64, connections: usize, workers: usize, listeners: usize) -> usize {
     let all = u64::try_from(workers).unwrap_or(u64::MAX).max(1);
-    let reserved = RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_mul(all));
+    let reserved = reserved(workers, listeners);
     let connections = u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(PER_CONNECTION);
     let left = nofile.saturating_sub(reserved).saturating_sub(connections);
     usize::try_from(left / 2 / all).unwrap_or(usize::MAX).min(MOST_PIPES)
+}
+
+fn reserved(workers: usize, listeners: usize) -> u64 {
+    let [workers, listeners] = [workers, listeners].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+    RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_add(listeners).saturating_mul(workers))
 }
 
 /// Pipes of one worker: each may hold 256 KB of the kernel's memory, so that all of them hold 256 MB at the
@@ -78,26 +81,26 @@ mod tests {
 
     #[test]
     fn auto_leaves_room_for_everything_else() {
-        for (nofile, workers, expected) in [
-            (0, 1, 1),
-            (3, 1, 1),
-            (64, 1, 14),
-            (256, 1, 80),
-            (300, 1, 100),
-            (300, 2, 96),
-            (1_024, 1, 416),
-            (1_024, 4, 406),
-            (4_096, 2, 1_757),
-            (65_536, 2, 28_637),
-            (1_048_576, 8, 458_696),
-            (1_048_576, 128, 458_276),
-            (1_073_741_816, 4, MOST_CONNECTIONS),
-            (u64::MAX, usize::MAX, MOST_CONNECTIONS),
+        for (nofile, workers, listeners, expected) in [
+            (0, 1, 1, 1),
+            (3, 1, 1, 1),
+            (64, 1, 1, 14),
+            (256, 1, 4, 80),
+            (300, 1, 4, 100),
+            (300, 2, 4, 96),
+            (1_024, 1, 4, 416),
+            (1_024, 8, 20, 336),
+            (4_096, 2, 4, 1_757),
+            (65_536, 2, 4, 28_637),
+            (1_048_576, 8, 4, 458_696),
+            (1_048_576, 128, 4, 458_276),
+            (1_073_741_816, 4, 1, MOST_CONNECTIONS),
+            (u64::MAX, usize::MAX, usize::MAX, MOST_CONNECTIONS),
         ] {
             assert_eq!(
-                connection_limit(nofile, workers),
+                connection_limit(nofile, workers, listeners),
                 expected,
-                "{nofile} descriptors, {workers} workers"
+                "{nofile} descriptors, {workers} workers, {listeners} listeners"
             );
         }
     }
@@ -105,8 +108,8 @@ mod tests {
     #[test]
     fn the_connections_of_auto_always_fit() {
         for nofile in 150..20_000 {
-            let connections = connection_limit(nofile, 1) as u64;
-            assert!(connections * PER_CONNECTION + RESERVED + RESERVED_PER_WORKER <= nofile, "{nofile}");
+            let connections = connection_limit(nofile, 1, 4) as u64;
+            assert!(connections * PER_CONNECTION + reserved(1, 4) <= nofile, "{nofile}");
         }
     }
 

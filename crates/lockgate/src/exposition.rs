@@ -24,7 +24,8 @@ const SERIES: usize = 20;
 pub(crate) struct Exposition {
     names: Vec<String>,
     acceptors: Vec<(String, Arc<Acceptor>)>,
-    endpoints: Vec<(String, Arc<Endpoint>)>,
+    /// Each once, however many listeners have it.
+    endpoints: Vec<Arc<Endpoint>>,
     shards: Arc<Shards<WorkerCells>>,
     shared: Arc<Shared>,
     tops: Vec<Published>,
@@ -43,15 +44,16 @@ impl Exposition {
     ) -> Self {
         let name = |planned: &Planned| planned.listener.name.clone();
         let acceptor = |planned: &Planned| Some((name(planned), planned.listener.tls.clone()?));
-        let endpoints = |planned: &Planned| {
-            let name = name(planned);
-            let endpoints = planned.listener.pool.endpoints().to_vec();
-            endpoints.into_iter().map(move |endpoint| (name.clone(), endpoint))
-        };
+        let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
+        for endpoint in listeners.iter().flat_map(|planned| planned.listener.pool.endpoints()) {
+            if !endpoints.iter().any(|known| Arc::ptr_eq(known, endpoint)) {
+                endpoints.push(Arc::clone(endpoint));
+            }
+        }
         Self {
             names: listeners.iter().map(name).collect(),
             acceptors: listeners.iter().filter_map(acceptor).collect(),
-            endpoints: listeners.iter().flat_map(endpoints).collect(),
+            endpoints,
             shards,
             shared,
             tops,
@@ -92,8 +94,8 @@ impl Exposition {
 
     fn upstream(&self, text: &mut Text) {
         let mut family = text.gauge("lockgate_upstream_connections", "Connections to an endpoint.");
-        for (listener, endpoint) in &self.endpoints {
-            let labels = [("listener", listener.as_str()), ("endpoint", endpoint.label.as_str())];
+        for endpoint in &self.endpoints {
+            let labels = [("endpoint", endpoint.label.as_str())];
             family.sample(&labels, endpoint.connections() as i64);
         }
     }

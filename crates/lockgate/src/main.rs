@@ -25,6 +25,7 @@ mod worker;
 use std::process::ExitCode;
 
 use cli::{Command, Output};
+use print::out;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,8 +57,8 @@ fn run(config: &std::path::Path) -> ExitCode {
 fn version(output: Output) -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
     match output {
-        Output::Text => println!("lockgate {version}"),
-        Output::Json => println!("{}", serde_json::json!({ "name": "lockgate", "version": version })),
+        Output::Text => out!("lockgate {version}"),
+        Output::Json => out!("{}", serde_json::json!({ "name": "lockgate", "version": version })),
     }
     ExitCode::SUCCESS
 }

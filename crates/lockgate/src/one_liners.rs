@@ -14,6 +14,7 @@ use anyhow::Context;
 use lockgate_config::parse_str;
 
 use crate::cli::ProxyTls;
+use crate::print::out;
 use crate::supervisor::{self, Running};
 use crate::{echo_app, print, self_signed};
 
@@ -73,16 +74,16 @@ pub(crate) fn demo(listen: SocketAddr, metrics: SocketAddr) -> anyhow::Result<Ex
 
 fn print_invitation(running: &Running, config: &str) {
     let ([listen, ..], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else { return };
-    println!("This is Lockgate: TLS off at https://{listen}, bytes on to a built-in application.");
-    println!("Every connection is a line of JSON below. Try, in another terminal:\n");
-    println!("  curl -k https://{listen}/hello");
-    println!("  curl -k --data 'anything' https://{listen}/echo");
-    println!("  curl http://{metrics}/metrics http://{metrics}/top\n");
-    println!("The configuration that this runs:\n");
+    out!("This is Lockgate: TLS off at https://{listen}, bytes on to a built-in application.");
+    out!("Every connection is a line of JSON below. Try, in another terminal:\n");
+    out!("  curl -k https://{listen}/hello");
+    out!("  curl -k --data 'anything' https://{listen}/echo");
+    out!("  curl http://{metrics}/metrics http://{metrics}/top\n");
+    out!("The configuration that this runs:\n");
     for line in config.lines() {
-        println!("  {line}");
+        out!("  {line}");
     }
-    println!(
+    out!(
         "\nWrite your own: docs/config.md, then `lockgate check -v -c FILE` and `lockgate run -c FILE`. Ctrl-C ends this.\n"
     );
 }

@@ -1,16 +1,29 @@
 //! What goes to the terminal: reports of the configuration, and the settings of the operator log.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use lockgate_config::{Color, Level, LogFormat, Report};
 use tracing::level_filters::LevelFilter;
 
 use crate::operator_log::Format;
 
+/// Prints a line to standard output. Where nobody reads it any more (`lockgate check -v | head`), that is no error.
+macro_rules! out {
+    ($($text:tt)*) => {
+        $crate::print::line(format_args!($($text)*))
+    };
+}
+pub(crate) use out;
+
+/// See [`out!`].
+pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 /// Prints a report to standard error; an empty one is not printed.
 pub(crate) fn report(report: &Report) {
     if !report.is_empty() {
-        eprintln!("{}", report.render(color()).trim_end());
+        let _ = writeln!(std::io::stderr(), "{}", report.render(color()).trim_end());
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Asked {
     Reload,
     /// USR1: reopen the access log.
     Reopen,
+    /// USR2: another binary, for nginx's and HAProxy's users. There is none of that here.
+    Upgrade,
 }
 
 /// The signals that the process listens to.
@@ -22,6 +24,7 @@ pub(crate) struct Signals {
     quit: Signal,
     hangup: Signal,
     user1: Signal,
+    user2: Signal,
 }
 
 impl Signals {
@@ -36,6 +39,7 @@ impl Signals {
             quit: signal(SignalKind::quit())?,
             hangup: signal(SignalKind::hangup())?,
             user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
         })
     }
 
@@ -47,6 +51,7 @@ impl Signals {
             _ = self.quit.recv() => Asked::Stop,
             _ = self.hangup.recv() => Asked::Reload,
             _ = self.user1.recv() => Asked::Reopen,
+            _ = self.user2.recv() => Asked::Upgrade,
         }
     }
 }

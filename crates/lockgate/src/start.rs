@@ -59,6 +59,9 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
         Some(address) => Some(bind_metrics(&assemble::address(address), loaded, report)?),
     };
     become_user(loaded, report)?;
+    if config.user.is_some() {
+        doubt_renewal(&assembly, loaded, report);
+    }
     let log = open_log(loaded, report)?;
     if let Some(dir) = &config.state
         && let Err(error) = state::keep_last_good(dir, &loaded.merged_toml())
@@ -96,6 +99,11 @@ fn bind_all(listeners: &[Planned], workers: usize, report: &mut Report) -> Optio
                 );
             }
         }
+    }
+    for spare in
+        inherited.iter().filter(|one| !listeners.iter().any(|planned| is_at(&one.address, &planned.address)))
+    {
+        tracing::warn!(address = ?spare.address, "a socket from systemd is that of no listener");
     }
     (bound.len() == listeners.len()).then_some(bound)
 }
@@ -186,6 +194,20 @@ fn become_user(loaded: &Loaded, report: &mut Report) -> Option<()> {
     }
 }
 
+/// What only root could read was read just now; a renewed one could not be.
+fn doubt_renewal(assembly: &Assembly, loaded: &Loaded, report: &mut Report) {
+    let mut files = assembly.files();
+    files.sort();
+    files.dedup();
+    for path in files {
+        if let Err(error) = std::fs::File::open(&path) {
+            let message = format!("a renewed {} will not be taken up: {error}", path.display());
+            let cure = "let the group of `user` read it (chgrp, chmod 640), or restart after every renewal";
+            complain(report, loaded, "user", Code::UnreadableLater, &message, cure);
+        }
+    }
+}
+
 /// Opens the access log, if there is one; `None` when it cannot be opened.
 #[expect(clippy::option_option, reason = "the outer one is that of every step of the start")]
 fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
@@ -222,7 +244,7 @@ fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
 pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let Prepared { config, assembly, bound, metrics, log, workers } = prepared;
     let nofile = descriptors::limit();
-    let fitting = descriptors::connection_limit(nofile, workers);
+    let fitting = descriptors::connection_limit(nofile, workers, assembly.listeners.len());
     let connections = config.limits.connections.unwrap_or(fitting);
     if connections > fitting {
         tracing::warn!(
@@ -244,7 +266,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
         accept_failures: Counter::new(),
     }));
-    let pipes = descriptors::pipe_limit(nofile, connections, workers);
+    let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.listeners.len());
     let orders = Arc::new(Orders::default());
     let (end, ended) = unbounded_channel();
     let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));

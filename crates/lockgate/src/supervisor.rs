@@ -102,7 +102,7 @@ impl Running {
     /// Serves until it is to stop; false when a worker has died.
     async fn serve(&mut self, signals: &mut Signals) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut changes = watch(self.files());
+        let mut changes = watch(self.assembly.files());
         // What has changed between reading the files and watching them.
         self.reload(&[]);
         let mut tick = ticks(TICK);
@@ -114,8 +114,12 @@ impl Running {
                 Some(changed) = changes.recv() => self.reload(&changed),
                 asked = signals.next() => match asked {
                     Asked::Stop => return true,
-                    Asked::Reload => self.hang_up(),
-                    Asked::Reopen => self.reopen(),
+                    Asked::Reload => {
+                        systemd::reloading();
+                        self.heed(asked);
+                        systemd::ready(&self.status());
+                    }
+                    asked => self.heed(asked),
                 },
                 ended = self.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
@@ -126,11 +130,20 @@ impl Running {
         }
     }
 
-    fn hang_up(&self) {
-        systemd::reloading();
-        tracing::warn!("certificates are read again, the configuration is not: restart for that");
-        self.reload(&[]);
-        systemd::ready(&self.status());
+    /// Does what a signal asks for that ends nothing.
+    fn heed(&self, asked: Asked) {
+        match asked {
+            Asked::Stop => {}
+            Asked::Reload => {
+                tracing::warn!("certificates are read again, the configuration is not: restart for that");
+                self.reload(&[]);
+            }
+            Asked::Reopen => match &self.log {
+                Some(log) => log.reopen(),
+                None => tracing::info!("there is no access log to open again"),
+            },
+            Asked::Upgrade => tracing::warn!("the binary is not replaced while it runs: restart for that"),
+        }
     }
 
     fn announce(&self) {
@@ -170,13 +183,6 @@ impl Running {
         });
     }
 
-    /// Every file that a running listener follows.
-    fn files(&self) -> Vec<PathBuf> {
-        let certificates = self.assembly.listeners.iter().filter_map(|planned| planned.listener.tls.as_ref());
-        let keys = self.assembly.rings.iter().filter_map(|ring| ring.file());
-        certificates.flat_map(|acceptor| acceptor.files()).chain(keys.map(PathBuf::from)).collect()
-    }
-
     fn rotate(&self) {
         for ring in &self.assembly.rings {
             match ring.rotate_if_due(Instant::now()) {
@@ -193,8 +199,15 @@ impl Running {
             tracing::debug!(files = ?changed, "files have changed");
         }
         for planned in &self.assembly.listeners {
-            let Some(acceptor) = &planned.listener.tls else { continue };
             let name = &planned.listener.name;
+            match planned.listener.pool.tls.as_ref().map(|connector| connector.reload()) {
+                Some(Ok(true)) => tracing::info!(listener = %name, "authorities of the endpoints replaced"),
+                Some(Err(error)) => {
+                    tracing::error!(listener = %name, %error, "the old authorities stay in use")
+                }
+                Some(Ok(false)) | None => {}
+            }
+            let Some(acceptor) = &planned.listener.tls else { continue };
             let report = acceptor.reload();
             for path in &report.changed {
                 tracing::info!(listener = %name, path = %path.display(), "certificate replaced");
@@ -207,13 +220,6 @@ impl Running {
             }
         }
         self.assembly.rings.iter().for_each(|ring| reload_ring(ring));
-    }
-
-    fn reopen(&self) {
-        if let Some(log) = &self.log {
-            log.reopen();
-        }
-        tracing::info!("access log reopened");
     }
 
     /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody finish.
@@ -252,11 +258,13 @@ impl Running {
         loop {
             tokio::select! {
                 () = &mut over => return true,
-                _ = tick.tick() => self.pulses.iter().for_each(|pulse| pulse.tick()),
+                _ = tick.tick() => {
+                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                    systemd::extend_timeout(TICK * 20);
+                }
                 asked = signals.next() => match asked {
                     Asked::Stop => return false,
-                    Asked::Reload => self.hang_up(),
-                    Asked::Reopen => self.reopen(),
+                    asked => self.heed(asked),
                 },
             }
         }
@@ -281,8 +289,7 @@ impl Running {
                 }
                 asked = signals.next() => match asked {
                     Asked::Stop => return false,
-                    Asked::Reload => self.hang_up(),
-                    Asked::Reopen => self.reopen(),
+                    asked => self.heed(asked),
                 },
             }
         }

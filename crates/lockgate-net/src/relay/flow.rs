@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::habits::{Habits, LastRead};
-use super::{Buffers, READ, RelayError, Side};
+use super::read_size::ReadSize;
+use super::{Buffers, RelayError, Side};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
 
@@ -14,8 +15,8 @@ use crate::splice::{self, Pipe, Pipes};
 const TURNS: usize = 16;
 /// What a source may send in vain once it has been told everything.
 const DISCARDED: usize = 1024 * 1024;
-/// Full reads in a row after which a direction of plain TCP is spliced.
-const FULL_READS: u8 = 3;
+/// Full reads in a row, of 64 and 128 KB, after which a direction of plain TCP is spliced.
+const FULL_READS: u8 = 2;
 /// A splice that moves less than this is worth no pipe...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
@@ -79,6 +80,7 @@ pub(super) struct Flow {
     /// Whether the source's TLS was cut off: what came was delivered, but may not be the whole.
     pub(super) truncated: bool,
     pub(super) pipe: Option<Pipe>,
+    read_size: ReadSize,
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
@@ -98,6 +100,12 @@ impl Flow {
 
     pub(super) fn has_ended(&self) -> bool {
         !matches!(self.stage, Stage::Open | Stage::Refused)
+    }
+
+    /// What the next read would ask for.
+    #[cfg(test)]
+    pub(super) fn read_size(&self) -> ReadSize {
+        self.read_size
     }
 
     /// Whether the next poll would read, not flush.
@@ -144,8 +152,8 @@ impl Flow {
     /// Reads once and throws away what was read: closing with it unread would reset the connection, and the reset
     /// would overtake the answer.
     fn poll_discard(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane)).map_err(Fault::Source)? {
-            Read::Data(len) => self.discarded += len,
+        match ready!(poll_read(cx, lane, self.read_size)).map_err(Fault::Source)? {
+            Read::Data { len, .. } => self.discarded += len,
             Read::Nothing => {}
             Read::End(_) => self.stage = Stage::Ended,
         }
@@ -157,11 +165,17 @@ impl Flow {
 
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane)).map_err(Fault::Source)? {
-            Read::Data(len) => {
+        match ready!(poll_read(cx, lane, self.read_size)).map_err(Fault::Source)? {
+            Read::Data { len, full } => {
                 lane.count(len);
-                self.note_read(len, lane);
-                self.send(cx, lane, len)
+                self.note_read(full, lane);
+                let sent = self.send(cx, lane, len);
+                match (self.pending.is_empty(), full) {
+                    (true, true) => self.read_size.grow(),
+                    (true, false) => {}
+                    (false, _) => self.read_size.shrink(),
+                }
+                sent
             }
             Read::Nothing => Poll::Ready(Ok(())),
             Read::End(ending) => {
@@ -253,8 +267,8 @@ impl Flow {
     }
 
     /// Learns from a read whether to splice, and whether the endpoint waits for acknowledgements.
-    fn note_read(&mut self, len: usize, lane: &Lane<'_>) {
-        if len >= READ {
+    fn note_read(&mut self, full: bool, lane: &Lane<'_>) {
+        if full {
             self.full_reads = self.full_reads.saturating_add(1);
             if self.full_reads == FULL_READS
                 && !self.no_splice
@@ -298,8 +312,8 @@ impl Flow {
 
 /// What one read of a source gave.
 enum Read {
-    /// So many bytes at the front of the plain buffer.
-    Data(usize),
+    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was asked for.
+    Data { len: usize, full: bool },
     /// Bytes that were no data, or not a whole record.
     Nothing,
     /// The source has ended.
@@ -313,12 +327,15 @@ enum Ending {
     Truncated,
 }
 
-fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<Read, RelayError>> {
+fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>, size: ReadSize) -> Poll<Result<Read, RelayError>> {
     let Buffers { wire, plain, .. } = lane.buffers;
     let Side { socket, session } = lane.from;
     let Some(session) = session else {
-        let received = ready!(socket.poll_recv(cx, &mut plain[..READ]))?;
-        return Poll::Ready(Ok(if received == 0 { Read::End(Ending::Clean) } else { Read::Data(received) }));
+        let len = ready!(socket.poll_recv(cx, &mut plain[..size.plain()]))?;
+        return Poll::Ready(Ok(match len {
+            0 => Read::End(Ending::Clean),
+            len => Read::Data { len, full: len == size.plain() },
+        }));
     };
     let mut filled = session.partial_len();
     if !session.has_waiting() {
@@ -327,7 +344,7 @@ fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<Read, Rel
             session.take_partial();
             return Poll::Ready(Ok(Read::End(Ending::Clean)));
         }
-        let received = ready!(socket.poll_recv(cx, &mut wire[filled..filled + READ]))?;
+        let received = ready!(socket.poll_recv(cx, &mut wire[filled..size.wire()]))?;
         if received == 0 {
             return Poll::Ready(Ok(Read::End(Ending::Truncated)));
         }
@@ -336,7 +353,7 @@ fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<Read, Rel
     let early = session.take_early();
     if !early.is_empty() {
         plain[..early.len()].copy_from_slice(&early);
-        return Poll::Ready(Ok(Read::Data(early.len())));
+        return Poll::Ready(Ok(Read::Data { len: early.len(), full: false }));
     }
     let partial = session.take_partial();
     wire[..partial.len()].copy_from_slice(&partial);
@@ -344,7 +361,10 @@ fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<Read, Rel
     if done.consumed < filled {
         session.keep_partial(&wire[done.consumed..filled]);
     }
-    Poll::Ready(Ok(if done.produced > 0 { Read::Data(done.produced) } else { Read::Nothing }))
+    Poll::Ready(Ok(match done.produced {
+        0 => Read::Nothing,
+        len => Read::Data { len, full: filled == size.wire() },
+    }))
 }
 
 /// A peer that is gone needs no shutdown: what it left is for the reading direction to find out.

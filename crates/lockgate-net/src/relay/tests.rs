@@ -172,7 +172,8 @@ fn a_sink_that_does_not_read_stops_the_source_after_one_read() {
             assert_eq!(rustix::io::write(&bench.origin, &data), Err(rustix::io::Errno::AGAIN));
             let kept = bench.relay.downward.pending.len() - bench.relay.downward.sent;
             assert!(
-                kept > 0 && bench.relay.downward.pending.capacity() <= Session::sealed_len(READ),
+                kept > 0
+                    && bench.relay.downward.pending.capacity() <= Session::sealed_len(ReadSize::MOST_WIRE),
                 "{kept}"
             );
             assert!(sent < 4 << 20 && bench.meter.sent.get() <= sent as u64);
@@ -463,6 +464,33 @@ fn held_tickets_leave_before_a_close_and_before_a_key_update() {
     });
 }
 
+/// What is kept for a slow sink is one read: it must not stay a large one.
+#[test]
+fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
+    run(async {
+        // Not spliced: only one side is TCP.
+        let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
+        let relay = Relay::new(side(near, None), side(far, None), Preface::default()).unwrap();
+        let scratch = Scratch::new(Pipes::new(0));
+        let mut bench = Bench { client, origin, relay, scratch, meter: Rc::default(), habits: Rc::default() };
+        let (data, mut sink) = (bytes(1 << 20), vec![0; 1 << 20]);
+        let mut turns = async |bench: &mut Bench| {
+            let mut largest = 0;
+            for _ in 0..100 {
+                while rustix::io::write(&bench.client, &data).is_ok() {}
+                assert!(bench.poll_until_idle(1).await.is_none());
+                largest = largest.max(bench.relay.upward.read_size().plain());
+                while rustix::io::read(&bench.origin, &mut sink).is_ok() {}
+            }
+            largest
+        };
+        assert!(turns(&mut bench).await > ReadSize::default().plain());
+        rustix::net::sockopt::set_socket_send_buffer_size(bench.relay.up.socket(), 4096).unwrap();
+        turns(&mut bench).await;
+        assert_eq!(turns(&mut bench).await, 32 * 1024);
+    });
+}
+
 /// The worker's buffers must hold them beside the data.
 #[test]
 fn tickets_of_any_length_leave_with_the_first_data() {
@@ -471,9 +499,10 @@ fn tickets_of_any_length_leave_with_the_first_data() {
         let Pair { session, .. } = settled_pair(TLS13_TERMS);
         let preface = Preface { downstream: tickets.clone(), ..Preface::default() };
         let mut bench = Bench::new(unix_sockets, Some(session), None, preface);
-        send_all(&bench.origin, &bytes(READ)).await;
+        let data = bytes(ReadSize::default().plain());
+        send_all(&bench.origin, &data).await;
         let mut received = Vec::new();
-        while received.len() < tickets.len() + READ {
+        while received.len() < tickets.len() + data.len() {
             assert!(bench.poll_until_idle(3).await.is_none());
             received.extend(receive_some(&bench.client).await.unwrap());
         }

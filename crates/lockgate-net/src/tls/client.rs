@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
@@ -12,6 +13,7 @@ use rustls::{ClientConfig, RootCertStore};
 use super::error::CertError;
 use super::pem;
 use super::policy::Policy;
+use super::stamp::{Stamp, stamp};
 
 /// Who is trusted to sign an endpoint's certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +64,17 @@ pub enum ConnectorError {
 /// TLS towards the endpoints of one pool, shared by the workers, which resume each other's sessions.
 #[derive(Debug)]
 pub struct Connector {
-    config: Arc<ClientConfig>,
+    running: ArcSwap<Running>,
+    ca: CaSource,
+    alpn: Vec<Vec<u8>>,
     name: Option<ServerName<'static>>,
+}
+
+/// What new handshakes take, and the CA file that it was made from, as it was then.
+#[derive(Debug)]
+struct Running {
+    config: Arc<ClientConfig>,
+    read: Option<Stamp>,
 }
 
 impl Connector {
@@ -75,27 +86,37 @@ impl Connector {
         if let Some(length) = settings.alpn.iter().map(Vec::len).find(|length| !(1..=255).contains(length)) {
             return Err(ConnectorError::AlpnLength { length });
         }
-        let name = settings.name.as_deref().map(server_name).transpose()?;
-        let roots = match &settings.ca {
-            CaSource::System => system_roots(&SYSTEM_BUNDLES)?,
-            CaSource::File(path) => file_roots(path).map_err(ConnectorError::Ca)?,
-        };
-        let policy = Policy::intermediate();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(policy.provider()))
-            .with_protocol_versions(&policy.protocol_versions())
-            .map_err(|error| ConnectorError::Refused(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = settings.alpn;
-        // The record layer is our own: see `record`.
-        config.enable_secret_extraction = true;
-        config.resumption = Resumption::in_memory_sessions(SESSIONS);
-        Ok(Self { config: Arc::new(config), name })
+        let ClientSettings { ca, alpn, name } = settings;
+        let name = name.as_deref().map(server_name).transpose()?;
+        let running = ArcSwap::from_pointee(Running::new(&ca, &alpn)?);
+        Ok(Self { running, ca, alpn, name })
     }
 
     /// What the next handshake takes.
-    pub(crate) fn config(&self) -> &Arc<ClientConfig> {
-        &self.config
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.running.load().config)
+    }
+
+    /// The CA file, for whoever watches files.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.ca {
+            CaSource::System => None,
+            CaSource::File(path) => Some(path),
+        }
+    }
+
+    /// Reads the CA file again if it is another than before, and says whether it was; sessions that were verified by
+    /// the old one are not resumed. Reads files: not for a worker thread.
+    ///
+    /// # Errors
+    /// As for [`Connector::new`]; what is in use stays in use.
+    pub fn reload(&self) -> Result<bool, ConnectorError> {
+        let Some(path) = self.file() else { return Ok(false) };
+        if stamp(path).ok() == self.running.load().read {
+            return Ok(false);
+        }
+        self.running.store(Arc::new(Running::new(&self.ca, &self.alpn)?));
+        Ok(true)
     }
 
     /// The name that an endpoint's certificate must have: the configured one, else that of
@@ -107,10 +128,29 @@ impl Connector {
     pub(crate) fn server_name(&self, endpoint_host: &str) -> Result<ServerName<'static>, ConnectorError> {
         self.name.clone().map_or_else(|| server_name(endpoint_host), Ok)
     }
+}
 
-    /// Whether [`ClientSettings::name`] is needed to reach `endpoint_host`: that is no name itself.
-    pub fn needs_name(&self, endpoint_host: &str) -> bool {
-        self.server_name(endpoint_host).is_err()
+impl Running {
+    fn new(ca: &CaSource, alpn: &[Vec<u8>]) -> Result<Self, ConnectorError> {
+        let (roots, read) = match ca {
+            CaSource::System => (system_roots(&SYSTEM_BUNDLES)?, None),
+            CaSource::File(path) => {
+                // Before it is read, so that a change in between is seen later.
+                let read = stamp(path).ok();
+                (file_roots(path).map_err(ConnectorError::Ca)?, read)
+            }
+        };
+        let policy = Policy::intermediate();
+        let mut config = ClientConfig::builder_with_provider(Arc::new(policy.provider()))
+            .with_protocol_versions(&policy.protocol_versions())
+            .map_err(|error| ConnectorError::Refused(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.to_vec();
+        // The record layer is our own: see `record`.
+        config.enable_secret_extraction = true;
+        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        Ok(Self { config: Arc::new(config), read })
     }
 }
 
@@ -187,8 +227,23 @@ mod tests {
         assert_eq!(name(&own, "10.0.0.1"), Ok("10.0.0.1".into()));
         assert_eq!(name(&own, "[::1]"), Ok("::1".into()));
         assert_eq!(name(&named, "10.0.0.1"), Ok("app.internal".into()));
-        assert!(own.needs_name(""), "a Unix socket has no name");
-        assert!(!named.needs_name(""));
+        assert!(own.server_name("").is_err(), "a Unix socket has no name");
+        assert_eq!(name(&named, ""), Ok("app.internal".into()));
+    }
+
+    #[test]
+    fn a_changed_ca_file_is_taken_up_and_a_bad_one_is_not() {
+        let folder = Folder::new();
+        let path = folder.write("ca.pem", Ca::new("one").pem());
+        let connector = Connector::new(settings(CaSource::File(path), None)).unwrap();
+        let before = connector.config();
+        assert_eq!(connector.reload(), Ok(false));
+        folder.write("ca.pem", "junk");
+        assert!(connector.reload().is_err());
+        assert!(Arc::ptr_eq(&connector.config(), &before));
+        folder.write("ca.pem", Ca::new("two").pem());
+        assert_eq!(connector.reload(), Ok(true));
+        assert!(!Arc::ptr_eq(&connector.config(), &before));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct Negotiated {
     pub resumed: bool,
     /// The common name of the peer's certificate, if it showed one that was verified.
     pub peer_name: Option<Box<str>>,
+    /// Whether the peer has shown a certificate, and so one that was verified.
+    pub peer_verified: bool,
 }
 
 /// A finished handshake.
@@ -157,7 +159,7 @@ pub async fn connect(
     preface: Vec<u8>,
 ) -> Result<Established, HandshakeError> {
     let name = connector.server_name(host)?;
-    let mut connection = UnbufferedClientConnection::new(connector.config().clone(), name)?;
+    let mut connection = UnbufferedClientConnection::new(connector.config(), name)?;
     let mut wire = Wire::new(socket, Vec::new());
     wire.outgoing = preface;
     loop {
@@ -307,6 +309,7 @@ fn negotiated(connection: &CommonState) -> Result<Negotiated, HandshakeError> {
         alpn: connection.alpn_protocol().map(Box::from),
         resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         peer_name: peer_name.map(String::into_boxed_str),
+        peer_verified: connection.peer_certificates().is_some_and(|chain| !chain.is_empty()),
     })
 }
 

@@ -12,6 +12,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use super::certs::CertFiles;
 use super::error::{TlsSetupError, Warning};
 use super::policy::Policy;
+use super::stamp::{Stamp, stamp};
 use super::store::{ReloadReport, Store};
 use super::tickets::{self, Scope, TicketRing};
 use super::verify::{ClientAuthSettings, ClientRules};
@@ -56,6 +57,8 @@ struct Fixed {
 struct Running {
     config: Arc<ServerConfig>,
     rules: Option<ClientRules>,
+    /// The CA list that the rules were read from, as it was then.
+    read: Option<Stamp>,
     scope: Scope,
 }
 
@@ -68,13 +71,15 @@ impl Acceptor {
         let ServerSettings { certs, default, policy, alpn, client_auth, tickets } = settings;
         let mut errors = alpn_errors(&alpn);
         let store = Store::open(certs, default).map_err(|found| errors.extend(found)).ok();
+        let read = stamp_of(client_auth.as_ref());
         let rules = load_rules(client_auth.as_ref()).map_err(|error| errors.push(*error)).ok();
         let (Some((store, warnings)), Some(rules), true) = (store, rules, errors.is_empty()) else {
             return Err(errors);
         };
         let fixed = Fixed { store: Arc::new(store), policy, alpn, tickets };
         let scope = scope_of(&fixed.store, rules.as_ref());
-        let running = fixed.run(rules, scope).map_err(|reason| vec![TlsSetupError::Refused { reason }])?;
+        let running =
+            fixed.run(rules, scope, read).map_err(|reason| vec![TlsSetupError::Refused { reason }])?;
         Ok((Self { fixed, client_auth, running: ArcSwap::from_pointee(running) }, warnings))
     }
 
@@ -104,26 +109,23 @@ impl Acceptor {
     ///
     /// Reads files: not for a worker thread. Calls must not overlap.
     pub fn reload(&self) -> ReloadReport {
-        self.refresh(self.fixed.store.reload())
-    }
-
-    /// Like [`Acceptor::reload`], with another list of certificates: see [`Store::reload_with`].
-    pub fn reload_with(&self, certs: Vec<CertFiles>, default: Option<CertFiles>) -> ReloadReport {
-        self.refresh(self.fixed.store.reload_with(certs, default))
-    }
-
-    /// Takes up a changed CA list, and a changed set of names, which is part of the tickets' scope.
-    fn refresh(&self, mut report: ReloadReport) -> ReloadReport {
+        let mut report = self.fixed.store.reload();
         let before = self.running.load_full();
-        let rules = load_rules(self.client_auth.as_ref()).unwrap_or_else(|error| {
-            report.failed.push(*error);
+        let read = stamp_of(self.client_auth.as_ref());
+        let rules = if read == before.read {
             before.rules.clone()
-        });
+        } else {
+            load_rules(self.client_auth.as_ref()).unwrap_or_else(|error| {
+                report.failed.push(*error);
+                before.rules.clone()
+            })
+        };
+        // The set of names is part of the tickets' scope, too.
         let scope = scope_of(&self.fixed.store, rules.as_ref());
         if scope == before.scope {
             return report;
         }
-        match self.fixed.run(rules, scope) {
+        match self.fixed.run(rules, scope, read) {
             Ok(after) => {
                 if after.rules != before.rules {
                     report.changed.extend(self.client_auth.iter().map(|settings| settings.ca.clone()));
@@ -150,6 +152,11 @@ fn load_rules(settings: Option<&ClientAuthSettings>) -> Result<Option<ClientRule
     settings.map(load).transpose()
 }
 
+/// The CA list as it is now; taken before it is read, so that a change in between is seen later.
+fn stamp_of(settings: Option<&ClientAuthSettings>) -> Option<Stamp> {
+    settings.and_then(|settings| stamp(&settings.ca).ok())
+}
+
 /// What tickets of this listener are bound to: the rules for certificates of clients, for a resumed
 /// client is not asked for one again; and the names, for a resuming client does not look at the
 /// server's certificate again, so that a listener with other certificates could pose as this one
@@ -163,7 +170,7 @@ fn scope_of(store: &Store, rules: Option<&ClientRules>) -> Scope {
 }
 
 impl Fixed {
-    fn run(&self, rules: Option<ClientRules>, scope: Scope) -> Result<Running, String> {
+    fn run(&self, rules: Option<ClientRules>, scope: Scope, read: Option<Stamp>) -> Result<Running, String> {
         let provider = Arc::new(self.policy.provider());
         let verifier = match &rules {
             Some(rules) => rules.verifier(&provider)?,
@@ -188,6 +195,6 @@ impl Fixed {
             config.ticketer = ring.for_scope(scope);
             config.send_tls13_tickets = 2;
         }
-        Ok(Running { config: Arc::new(config), rules, scope })
+        Ok(Running { config: Arc::new(config), rules, read, scope })
     }
 }

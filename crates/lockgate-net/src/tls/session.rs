@@ -24,6 +24,8 @@ const INTERNAL_ERROR: u8 = 80;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
+/// RFC 5246 §7.4.1.1: type 0, and nothing in it.
+const HELLO_REQUEST: [u8; 4] = [0; 4];
 const NEW_SESSION_TICKET: u8 = 4;
 const KEY_UPDATE: u8 = 24;
 /// RFC 8446 §4.6.3: type, a length of one, and whether the peer shall update as well.
@@ -240,9 +242,9 @@ impl Session {
         self.seal_alert(CLOSE_NOTIFY, out);
     }
 
-    /// Appends an alert (RFC 8446 §6): fatal, unless it is a close_notify.
+    /// Appends an alert: fatal, unless it is one of those that are always warnings (RFC 8446 §6, RFC 5246 §7.2.2).
     pub fn seal_alert(&mut self, alert: u8, out: &mut Vec<u8>) {
-        let level = if alert == CLOSE_NOTIFY { 1 } else { 2 };
+        let level = if matches!(alert, CLOSE_NOTIFY | NO_RENEGOTIATION) { 1 } else { 2 };
         // A key that is used up cannot even say so: then the connection just ends.
         let _ = self.append(ContentType::Alert, &[level, alert], out);
     }
@@ -279,8 +281,11 @@ impl Session {
     /// Handles handshake messages after the handshake, which may be split over records or share one.
     fn message(&mut self, content: &[u8]) -> Result<(), SessionError> {
         if self.version != ProtocolVersion::TLSv1_3 {
-            // Nothing but a renegotiation comes here in TLS 1.2.
-            return Err(SessionError::Renegotiation);
+            return match self.keys {
+                // RFC 5246 §7.4.1.1: a client that does not want to renegotiate may pass over the request.
+                Keys::Client(_) if content == HELLO_REQUEST => self.count_idle(),
+                _ => Err(SessionError::Renegotiation),
+            };
         }
         self.count_idle()?;
         self.message.extend_from_slice(content);

@@ -11,6 +11,8 @@ pub struct Stamp {
     inode: u64,
     size: u64,
     modified: (i64, i64),
+    /// Unlike the time of modification, nobody can set it back: a file that was rewritten with its old time differs.
+    changed: (i64, i64),
 }
 
 /// The stamp of the file at the end of all symbolic links.
@@ -24,5 +26,6 @@ pub fn stamp(path: &Path) -> std::io::Result<Stamp> {
         inode: found.ino(),
         size: found.size(),
         modified: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
     })
 }

@@ -31,7 +31,7 @@ pub struct ReloadReport {
     pub changed: Vec<PathBuf>,
     /// What could not be read; what was in use stays in use.
     pub failed: Vec<TlsSetupError>,
-    /// About the certificates now in use.
+    /// About the certificates now in use, where one is another than before.
     pub warnings: Vec<Warning>,
 }
 
@@ -95,22 +95,9 @@ impl Store {
     ///
     /// Reads files: not for a worker thread. Calls must not overlap, or one may undo the other.
     pub fn reload(&self) -> ReloadReport {
-        self.reload_from(self.table.load().sources.clone())
-    }
-
-    /// Like [`Store::reload`], with another list of files: a pattern may match more of them by now.
-    /// A new file that is bad is reported and left out.
-    pub fn reload_with(&self, certs: Vec<CertFiles>, default: Option<CertFiles>) -> ReloadReport {
-        self.reload_from(Sources::new(certs, default))
-    }
-
-    fn reload_from(&self, sources: Sources) -> ReloadReport {
         let mut report = ReloadReport::default();
-        if sources.all.is_empty() {
-            report.failed.push(TlsSetupError::NoCertificates);
-            return report;
-        }
         let before = self.table.load_full();
+        let sources = before.sources.clone();
         let by_files = by_files(&before.all);
         let mut loaded = Vec::new();
         for (files, result) in load_all(&sources.all, &before.all) {
@@ -128,10 +115,9 @@ impl Store {
                 }
             }
         }
-        let sources_changed = sources != before.sources;
-        let (table, warnings) = Table::new(sources, loaded);
-        report.warnings = warnings;
-        if sources_changed || !report.changed.is_empty() {
+        if !report.changed.is_empty() {
+            let (table, warnings) = Table::new(sources, loaded);
+            report.warnings = warnings;
             self.table.store(Arc::new(table));
         }
         report

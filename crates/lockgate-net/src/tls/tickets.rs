@@ -23,6 +23,7 @@ use rustls::server::ProducesTickets;
 use super::error::{CertError, Warning};
 use super::pem::read_bytes;
 use super::private_key::readable_by_others;
+use super::stamp::{Stamp, stamp};
 
 /// Why there are no ticket keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +69,8 @@ pub enum Rotation {
 pub enum KeysReloaded {
     /// The keys are random ones: there is no file.
     NoFile,
+    /// The file is the one that was read last.
+    Unchanged,
     /// The file was read; tickets are made and opened with its keys from now on.
     Read(Vec<Warning>),
 }
@@ -89,6 +92,8 @@ struct Keys {
     /// The first encrypts, all decrypt.
     ring: Vec<Arc<Key>>,
     since: Instant,
+    /// The file that they were read from, as it was then.
+    read: Option<Stamp>,
 }
 
 struct Key {
@@ -111,7 +116,7 @@ impl TicketRing {
         if rotate.is_zero() || keep == 0 {
             return Err(TicketError::Zero);
         }
-        let keys = Keys { ring: vec![Arc::new(Key::random()?)], since: now };
+        let keys = Keys { ring: vec![Arc::new(Key::random()?)], since: now, read: None };
         let lifetime = rotate.saturating_mul(u32::try_from(keep).unwrap_or(u32::MAX)).min(MAX_LIFETIME);
         Ok(Arc::new(Self {
             source: Source::Rotating { rotate, keep },
@@ -131,7 +136,9 @@ impl TicketRing {
     /// # Errors
     /// The file cannot be read, has no key, or a line that is none.
     pub fn from_file(path: &Path, now: Instant) -> Result<(Arc<Self>, Vec<Warning>), TicketError> {
-        let keys = Keys { ring: read_keys(path)?, since: now };
+        // Before it is read, so that a change in between is seen later.
+        let read = stamp(path).ok();
+        let keys = Keys { ring: read_keys(path)?, since: now, read };
         let warnings = readable_by_others(path).into_iter().collect();
         let source = Source::File(path.to_owned());
         let ring = Self { source, lifetime: FILE_LIFETIME, keys: ArcSwap::from_pointee(keys) };
@@ -164,19 +171,23 @@ impl TicketRing {
         let mut ring = vec![Arc::new(Key::random()?)];
         ring.extend(before.ring.iter().take(keep - 1).cloned());
         // Of two callers at once only one rotates.
-        let after = Arc::new(Keys { ring, since: now });
+        let after = Arc::new(Keys { ring, since: now, read: None });
         let found = self.keys.compare_and_swap(&*before, after);
         Ok(if Arc::ptr_eq(&found, &before) { Rotation::Rotated } else { Rotation::NotDue })
     }
 
-    /// Reads the key file again.
+    /// Reads the key file again if it is another than before.
     ///
     /// # Errors
     /// As for [`TicketRing::from_file`]; the present keys stay.
     pub fn reload(&self) -> Result<KeysReloaded, TicketError> {
         let Source::File(path) = &self.source else { return Ok(KeysReloaded::NoFile) };
+        let (before, read) = (self.keys.load(), stamp(path).ok());
+        if read.is_some() && read == before.read {
+            return Ok(KeysReloaded::Unchanged);
+        }
         let ring = read_keys(path)?;
-        self.keys.store(Arc::new(Keys { ring, since: self.keys.load().since }));
+        self.keys.store(Arc::new(Keys { ring, since: before.since, read }));
         Ok(KeysReloaded::Read(readable_by_others(path).into_iter().collect()))
     }
 

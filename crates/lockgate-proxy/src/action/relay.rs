@@ -95,7 +95,7 @@ impl Introduction<'_> {
 
     fn tlvs(&self) -> Tlvs<'_> {
         let Some(negotiated) = self.negotiated else { return Tlvs::default() };
-        let verified = negotiated.peer_name.is_some();
+        let verified = negotiated.peer_verified;
         let client = match (verified, negotiated.resumed) {
             (false, _) => Ssl::OVER_TLS,
             (true, true) => Ssl::OVER_TLS | Ssl::CERTIFICATE_IN_SESSION,

@@ -6,7 +6,6 @@
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,8 +41,8 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
                 None => break,
             },
         };
-        match socket.accept() {
-            Ok(Some((fd, peer))) => start(&worker, &socket, place, &listener, fd, peer, permit),
+        match next(&socket) {
+            Ok(Some((accepted, peer))) => start(&worker, place, &listener, accepted, peer, permit),
             Ok(None) => waiting.none(),
             Err(error) => {
                 drop(permit);
@@ -69,9 +68,9 @@ async fn empty(worker: &Rc<Worker>, socket: &listen::Listener, place: usize, lis
         tracing::warn!(listener = %listener.name, %error, "connections that are just being made may be reset");
     }
     for _ in 0..LAST_TICKS {
-        while let Ok(Some((fd, peer))) = socket.accept() {
+        while let Ok(Some((accepted, peer))) = next(socket) {
             let permit = worker.shared.connections.take().await;
-            start(worker, socket, place, listener, fd, peer, permit);
+            start(worker, place, listener, accepted, peer, permit);
         }
         worker.clock.next_tick().await;
     }
@@ -90,22 +89,22 @@ async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Outp
     .await
 }
 
+/// The next connection that waits, watched.
+fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
+    let Some((fd, peer)) = listener.accept()? else { return Ok(None) };
+    Ok(Some((Socket::new(fd, listener.family())?, peer)))
+}
+
 fn start(
     worker: &Rc<Worker>,
-    socket: &listen::Listener,
     place: usize,
     listener: &Arc<Listener>,
-    fd: OwnedFd,
+    socket: Socket,
     peer: Peer,
     permit: Permit,
 ) {
-    match Socket::new(fd, socket.family()) {
-        Ok(socket) => {
-            let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
-            tokio::task::spawn_local(connection.serve(socket));
-        }
-        Err(error) => tracing::warn!(listener = %listener.name, %error, "connection cannot be watched"),
-    }
+    let connection = Connection::new(worker, Arc::clone(listener), place, peer, permit);
+    tokio::task::spawn_local(connection.serve(socket));
 }
 
 fn warn(worker: &Worker, listener: &Listener, error: &io::Error, warned: &Cell<Option<u64>>) {

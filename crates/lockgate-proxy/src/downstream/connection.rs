@@ -189,11 +189,17 @@ impl Connection {
         acceptor: &Acceptor,
         mut received: Vec<u8>,
     ) -> Result<(Box<Session>, Vec<u8>), Ending> {
+        let began = Instant::now();
         let hello = self.guard.within(opening::client_hello(socket, acceptor, &mut received)).await;
         self.spoke |= !received.is_empty();
         match hello {
             Ok(Ok(name)) => self.server_name = name,
-            Ok(Err(error)) => return Err(self.refuse(socket, error).await),
+            Ok(Err(error)) => {
+                if let OpeningError::UnknownName(name) = &error {
+                    self.server_name = Some(name.clone());
+                }
+                return Err(self.refuse(socket, error).await);
+            }
             Err(cut) => return Err(self.timed_out(cut)),
         }
         let permit = match self.worker.shared.handshakes.try_take() {
@@ -208,10 +214,10 @@ impl Connection {
         };
         let made = self.guard.within(handshake::accept(socket, acceptor, received)).await;
         drop(permit);
-        let took = self.accepted.elapsed();
+        let took = began.elapsed();
+        self.handshake = Some(took);
         match made {
             Ok(Ok(made)) => {
-                self.handshake = Some(took);
                 if let Some(cells) = self.cells() {
                     cells.shook(&made.negotiated, took);
                 }

@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::task::Poll;
 
 use lockgate_net::client_hello::{self, First, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
@@ -84,13 +85,16 @@ impl OpeningError {
 /// The name that a client asked for, if it did.
 pub(super) type ServerName = Option<Box<str>>;
 
-/// Reads more; `received` grows by what came.
+/// Reads more; `received` grows by what came, and by nothing else when the wait is cut short.
 async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningError> {
     let start = received.len();
-    received.resize(start + READ, 0);
-    let read = poll_fn(|cx| socket.poll_recv(cx, &mut received[start..])).await;
-    received.truncate(start + read.as_ref().map_or(0, |&read| read));
-    if read? == 0 { Err(OpeningError::Closed) } else { Ok(()) }
+    let read = poll_fn(|cx| {
+        received.resize(start + READ, 0);
+        let read = socket.poll_recv(cx, &mut received[start..]);
+        received.truncate(start + if let Poll::Ready(Ok(read)) = read { read } else { 0 });
+        read
+    });
+    if read.await? == 0 { Err(OpeningError::Closed) } else { Ok(()) }
 }
 
 /// Takes the PROXY header off the front of what comes; `None` where there is none or it speaks for the proxy itself.

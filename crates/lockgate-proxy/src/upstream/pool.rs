@@ -3,11 +3,13 @@
 //!
 //! Connections are counted for the process.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use lockgate_net::dial::{Target, dial};
@@ -146,8 +148,8 @@ pub enum DialError {
         /// What it said; [`io::ErrorKind::TimedOut`] is nothing in time.
         error: io::Error,
     },
-    /// All are at their `max`, and none became free in time.
-    #[error("every endpoint has as many connections as it may")]
+    /// Those that answer are at their `max`, and none became free in time.
+    #[error("every endpoint that can be reached has as many connections as it may")]
     Full,
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
@@ -166,32 +168,37 @@ impl Pool {
     }
 
     /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
-    /// is; each may take `limit` to connect and again for its TLS, before which `header` goes in plain. Where all are at their `max`, waits as long for the first one.
+    /// is; each may take `limit` to connect and again for its TLS, before which `header` goes in plain. Where none can
+    /// that is not at its `max`, waits as long for the first of those to become free.
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.
     pub async fn dial(&self, guard: &Guard, limit: Duration, header: &[u8]) -> Result<Dialled, DialError> {
-        let mut last = DialError::Full;
-        let order = self.order();
-        for endpoint in &order {
-            let Some(hold) = try_take(endpoint) else { continue };
+        let mut last = None;
+        let mut full = Vec::new();
+        for endpoint in self.order() {
+            let Some(hold) = try_take(endpoint) else {
+                full.push(endpoint);
+                continue;
+            };
             match self.attempt(hold, guard, limit, header).await {
-                Ok(dialled) => return Ok(dialled),
-                Err(cut @ DialError::Cut(_)) => return Err(cut),
-                Err(error) => last = error,
+                Err(error @ DialError::Failed { .. }) => last = Some(error),
+                done => return done,
             }
         }
-        match (last, order.first()) {
-            (DialError::Full, Some(first)) => {
-                guard.phase(limit);
-                let hold = guard.within(take(first)).await.map_err(|cut| match cut {
-                    Cut::Deadline => DialError::Full,
-                    cut => DialError::Cut(cut),
-                })?;
-                self.attempt(hold, guard, limit, header).await
+        while !full.is_empty() {
+            guard.phase(limit);
+            let hold = guard.within(first_free(&full)).await.map_err(|cut| match cut {
+                Cut::Deadline => DialError::Full,
+                cut => DialError::Cut(cut),
+            })?;
+            full.retain(|endpoint| !Arc::ptr_eq(endpoint, hold.endpoint()));
+            match self.attempt(hold, guard, limit, header).await {
+                Err(error @ DialError::Failed { .. }) => last = Some(error),
+                done => return done,
             }
-            (last, _) => Err(last),
         }
+        Err(last.unwrap_or(DialError::Full))
     }
 
     /// Fewest connections first; of equals, another one each time.
@@ -243,6 +250,16 @@ fn try_take(endpoint: &Arc<Endpoint>) -> Option<Hold> {
         None => Some(Hold::new(endpoint, None)),
         Some(limit) => limit.try_take().map(|permit| Hold::new(endpoint, Some(permit))),
     }
+}
+
+/// The first place that becomes free at one of `endpoints`.
+async fn first_free(endpoints: &[&Arc<Endpoint>]) -> Hold {
+    let mut waiting: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(take(endpoint))).collect();
+    poll_fn(|cx| {
+        let mut polled = waiting.iter_mut().map(|place| place.as_mut().poll(cx));
+        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
 }
 
 async fn take(endpoint: &Arc<Endpoint>) -> Hold {

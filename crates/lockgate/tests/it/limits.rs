@@ -147,6 +147,31 @@ fn handshakes_at_once_are_limited_and_all_succeed() {
 }
 
 #[test]
+fn who_waits_for_a_handshake_too_long_ends_by_the_limit() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let patient = site.tls(origin.address(), "");
+    let hasty = site.listener("127.0.0.2:0", origin.address(), "");
+    let toml =
+        format!("limits = {{ handshakes = 1 }}\n{patient}{hasty}timeouts = {{ handshake = \"200ms\" }}\n");
+    let mut gate = lockgate().workers(2).start(&toml);
+    let hello = client_hello(&site.client().build(), NAME);
+    // One that has been answered and says no more keeps its place.
+    let mut first = Wire::connect(gate.at("127.0.0.1:0"));
+    first.send(&hello);
+    first.exactly(1);
+    let mut second = Wire::connect(gate.at("127.0.0.2:0"));
+    second.send(&hello);
+    second.end().1.ok();
+    let line = gate.next_line();
+    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
+    drop(first);
+    let mut third = site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+    third.send("ping");
+    third.expect("ping");
+}
+
+#[test]
 fn half_a_hello_takes_no_place_among_the_handshakes() {
     let site = Site::new();
     let origin = Origin::tcp().echo();

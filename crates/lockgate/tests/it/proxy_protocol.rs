@@ -88,6 +88,10 @@ fn version_2_tells_what_tls_agreed_on() {
     let auth = format!(", alpn = [\"h2\"], client_auth = {{ mode = \"request\", ca = \"{ca}\" }}");
     let gate = lockgate().start(&(site.tls(&origin.address(), &auth) + "proxy_protocol = \"v2\"\n"));
     let alice = clients.issue(&["alice"]);
+    // A certificate need not have a common name: it was verified all the same.
+    let nameless = clients.issue_with(&["alice"], &rcgen::PKCS_ECDSA_P256_SHA256, |params| {
+        params.distinguished_name = rcgen::DistinguishedName::new();
+    });
     for version in VERSIONS {
         let protocol = if version == VERSIONS[0] { &rustls::version::TLS12 } else { &rustls::version::TLS13 };
         let (told, cipher) = match version == VERSIONS[0] {
@@ -96,7 +100,7 @@ fn version_2_tells_what_tls_agreed_on() {
         };
         // §2.2.5: 0x01 over TLS, 0x02 and 0x04 a certificate on this connection and in this session; then whether its
         // verification failed or there was none.
-        for identity in [None, Some(&alice)] {
+        for identity in [None, Some(&alice), Some(&nameless)] {
             let mut settings = site.client().version(protocol).alpn(&["h2"]);
             if let Some(identity) = identity {
                 settings = settings.identity(identity);
@@ -110,6 +114,7 @@ fn version_2_tells_what_tls_agreed_on() {
             upstream.expect("data");
             let (flags, verify, name) = match identity {
                 None => (vec![0x01], 1_u32, vec![]),
+                Some(one) if std::ptr::eq(one, &nameless) => (vec![0x05, 0x07], 0, vec![]),
                 Some(_) => (vec![0x05, 0x07], 0, tlv(0x22, b"alice")),
             };
             let expected: Vec<Vec<u8>> = flags
@@ -306,6 +311,21 @@ fn a_header_that_does_not_come_to_its_end_is_closed_by_the_deadline() {
     client.finish();
     client.expect_end();
     assert_eq!(gate.next_line()["cause"], "client_closed");
+}
+
+#[test]
+fn a_client_that_resets_within_its_header_harms_nobody() {
+    let origin = Origin::tcp();
+    let gate = accepting("require", &origin);
+    for cut in [1, 20, LINE.len() - 1] {
+        let mut client = Wire::connect(gate.address());
+        client.send(&LINE[..cut]);
+        client.reset();
+        gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
+    }
+    let mut client = Wire::connect(gate.address());
+    client.send(LINE.to_owned() + "data");
+    origin.accept().expect(LINE.to_owned() + "data");
 }
 
 #[test]

@@ -16,6 +16,23 @@ fn started(more: &str) -> (Serving, Lockgate) {
 }
 
 #[test]
+fn signals_that_end_nothing_are_heeded_while_it_drains() {
+    let (_origin, gate) = started("");
+    let mut open = Wire::connect(gate.address());
+    echoes(&mut open, "before");
+    gate.signal(Signal::TERM);
+    gate.says("draining");
+    gate.signal(Signal::USR1);
+    gate.signal(Signal::HUP);
+    gate.says("the configuration is not");
+    gate.signal(Signal::USR2);
+    gate.says("the binary is not replaced");
+    echoes(&mut open, "still");
+    drop(open);
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
 fn a_signal_to_stop_lets_open_connections_finish() {
     for signal in [Signal::TERM, Signal::INT, Signal::QUIT] {
         let (_origin, gate) = started("");
@@ -182,6 +199,8 @@ fn every_thread_gives_up_root_for_good() {
     // The key belongs to root, and nobody else may read it.
     let toml = "user = \"nobody\"\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().workers(2).start(&toml);
+    // What root alone may read cannot be renewed: said at once, not when the certificate has expired.
+    assert!(gate.stderr().text().contains("W0105"), "{}", gate.stderr().text());
     let nobody = std::fs::read_to_string("/etc/passwd").unwrap();
     let nobody = nobody.lines().find_map(|line| line.strip_prefix("nobody:x:")).unwrap().to_owned();
     let (user, rest) = nobody.split_once(':').unwrap();

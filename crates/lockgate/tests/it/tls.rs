@@ -72,6 +72,7 @@ fn without_a_default_an_unknown_name_is_refused_by_an_alert() {
         assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName), "{refused}");
         let line = gate.next_line();
         assert_eq!(line["cause"], "handshake_failed");
+        assert_eq!(line["sni"], "other.test", "{line}");
         assert!(line["detail"].as_str().unwrap().contains("other.test"), "{line}");
     }
     let mut nameless = site.client();

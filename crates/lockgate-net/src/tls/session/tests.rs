@@ -332,15 +332,31 @@ fn a_ticket_that_cannot_be_read_costs_only_the_resumption() {
     assert_eq!(feed(&mut client, &[record, seal(&mut server, b"x")].concat()).unwrap(), b"x");
 }
 
-/// RFC 5746 §4.5: a peer that does not renegotiate says so.
+/// RFC 5246 §7.2.2: who does not renegotiate says so by a warning.
 #[test]
 fn renegotiation_is_refused() {
-    for hello in [&[1, 0, 0, 0][..], &[0, 0, 0, 0]] {
-        let (mut server, mut client) = sessions(TLS12_TERMS);
-        let (from, to) = if hello[0] == 1 { (&mut client, &mut server) } else { (&mut server, &mut client) };
-        let refused = feed(to, &handshake(from, hello)).unwrap_err();
-        assert_eq!((refused, refused.alert()), (SessionError::Renegotiation, Some(100)));
-    }
+    let (mut server, mut client) = sessions(TLS12_TERMS);
+    let refused = feed(&mut server, &handshake(&mut client, &[1, 0, 0, 0])).unwrap_err();
+    assert_eq!((refused, refused.alert()), (SessionError::Renegotiation, Some(NO_RENEGOTIATION)));
+    let mut alert = Vec::new();
+    server.seal_alert(NO_RENEGOTIATION, &mut alert);
+    assert_eq!(feed(&mut client, &alert), Ok(Vec::new()), "a warning");
+}
+
+/// RFC 5246 §7.4.1.1: a client may pass over the request; but not for ever.
+#[test]
+fn a_request_to_renegotiate_is_passed_over() {
+    let (mut server, mut client) = sessions(TLS12_TERMS);
+    let request = handshake(&mut server, &HELLO_REQUEST);
+    assert_eq!(feed(&mut client, &[request, seal(&mut server, b"x")].concat()).unwrap(), b"x");
+    let end =
+        (0..=MAX_IDLE_RECORDS).find_map(|_| feed(&mut client, &handshake(&mut server, &HELLO_REQUEST)).err());
+    assert_eq!(end, Some(SessionError::Misbehaved(UNEXPECTED_MESSAGE)));
+    assert_eq!(
+        feed(&mut server, &handshake(&mut client, &HELLO_REQUEST)),
+        Err(SessionError::Renegotiation),
+        "only a server asks"
+    );
 }
 
 #[test]

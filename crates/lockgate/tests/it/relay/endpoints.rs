@@ -137,6 +137,85 @@ fn past_the_limit_of_an_endpoint_connections_wait_for_a_place() {
 }
 
 #[test]
+fn the_limit_of_an_endpoint_holds_over_all_listeners_that_name_it() {
+    let origin = Origin::tcp();
+    let address = origin.address();
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{address}\", max = 1 }}]\n\
+         [tcp.\"127.0.0.2:0\"]\nproxy = \"{address}\"\n"
+    );
+    let gate = lockgate().workers(2).start(&toml);
+    let (held, _first) = (Wire::connect(gate.at("127.0.0.1:0")), origin.accept());
+    gate.wait_for_sample("lockgate_upstream_connections", &[&format!("endpoint=\"{address}\"")], 1.0);
+    let mut second = Wire::connect(gate.at("127.0.0.2:0"));
+    second.send("second");
+    assert!(!origin.has_one(Duration::from_millis(50)));
+    held.reset();
+    origin.accept().expect("second");
+}
+
+#[test]
+fn a_full_endpoint_is_waited_for_where_the_others_are_down() {
+    let origin = Origin::tcp();
+    let toml = format!(
+        "[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", {{ addr = \"{}\", max = 1 }}]\n",
+        deserted(),
+        origin.address()
+    );
+    let gate = lockgate().start(&toml);
+    let (held, _first) = (Wire::connect(gate.address()), origin.accept());
+    let mut second = Wire::connect(gate.address());
+    second.send("second");
+    assert!(!origin.has_one(Duration::from_millis(50)));
+    held.reset();
+    origin.accept().expect("second");
+}
+
+#[test]
+fn of_endpoints_that_are_full_whichever_is_free_first_is_taken() {
+    for free in [0, 1] {
+        let origins = [Origin::tcp(), Origin::tcp()];
+        let [one, other] = origins.each_ref().map(Origin::address);
+        let toml = format!(
+            "[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{one}\", max = 1 }}, {{ addr = \"{other}\", max = 1 }}]\n"
+        );
+        let gate = lockgate().start(&toml);
+        let _clients = [Wire::connect(gate.address()), Wire::connect(gate.address())];
+        let mut held = origins.each_ref().map(|origin| Some(origin.accept()));
+        let mut third = Wire::connect(gate.address());
+        third.send("third");
+        assert!(origins.iter().all(|origin| !origin.has_one(Duration::from_millis(50))));
+        held[free].take().unwrap().reset();
+        origins[free].accept().expect("third");
+    }
+}
+
+#[test]
+fn a_client_that_resets_while_it_waits_for_an_endpoint_holds_up_nobody() {
+    let origin = Origin::tcp();
+    let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [{{ addr = \"{}\", max = 1 }}]\n", origin.address());
+    let gate = lockgate().start(&toml);
+    let (held, _first) = (Wire::connect(gate.address()), origin.accept());
+    let mut gone = Wire::connect(gate.address());
+    gone.send("gone");
+    gate.wait_for_sample("lockgate_connections", &["listener="], 2.0);
+    gone.reset();
+    let mut third = Wire::connect(gate.address());
+    third.send("third");
+    third.finish();
+    held.reset();
+    // Who has gone may have its turn first, and ends at once.
+    let mut said = Vec::new();
+    for _ in 0..2 {
+        said = origin.accept().end().0;
+        if said == b"third" {
+            break;
+        }
+    }
+    assert_eq!(said, b"third");
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_in_time_is_a_failed_connect() {
     // A backlog of nothing that is full: the kernel drops what else comes.
     let listener = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -9,11 +9,19 @@ use lockgate_testkit::{ClientSettings, Lockgate, Origin, Serving, Tls, Wire, byt
 use rustls::{AlertDescription, Connection, ProtocolVersion};
 use serde_json::Value;
 
-use crate::scene::{NAME, Site, VERSIONS, lockgate};
+use crate::scene::{NAME, Site, VERSIONS, lockgate, text};
 
 fn started(site: &Site) -> (Serving, Lockgate) {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&site.tls(origin.address(), ""));
+    (origin, gate)
+}
+
+/// One that waits for handshakes only briefly.
+fn hasty(site: &Site) -> (Serving, Lockgate) {
+    let origin = Origin::tcp().echo();
+    let toml = "timeouts = { handshake = \"300ms\" }\n".to_owned() + &site.tls(origin.address(), "");
+    let gate = lockgate().start(&toml);
     (origin, gate)
 }
 
@@ -109,9 +117,7 @@ fn a_client_hello_that_is_cut_off_is_closed_by_the_client() {
 #[test]
 fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
     let site = Site::new();
-    let origin = Origin::tcp().echo();
-    let toml = "timeouts = { handshake = \"300ms\" }\n".to_owned() + &site.tls(origin.address(), "");
-    let mut gate = lockgate().start(&toml);
+    let (_origin, mut gate) = hasty(&site);
     let hello = client_hello(&site.client().build(), NAME);
     let mut client = Wire::connect(gate.address());
     client.send(&hello[..100]);
@@ -119,6 +125,43 @@ fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
     gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
+}
+
+/// Over a Unix socket: over TCP the kernel keeps such clients from us (TCP_DEFER_ACCEPT).
+#[test]
+fn a_client_that_never_says_a_word_is_counted_and_not_logged() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let path = site.folder.path("tls.sock");
+    let listener = site.listener(&format!("unix:{}", text(&path)), origin.address(), "");
+    let mut gate = lockgate().start(&format!("timeouts = {{ handshake = \"100ms\" }}\n{listener}"));
+    Wire::connect_unix(&path).expect_end();
+    gate.wait_for_sample("lockgate_connections_empty_total", &[], 1.0);
+    gate.wait_for_sample("lockgate_connections_ended_total", &["cause=\"too_slow\""], 1.0);
+    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 0.0);
+    let mut spoke = Wire::connect_unix(&path);
+    spoke.send("\x16");
+    spoke.expect_end();
+    let first = gate.next_line();
+    assert_eq!(first["cause"], "too_slow", "{first}");
+    gate.wait_for_sample("lockgate_connections_empty_total", &[], 1.0);
+    gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
+}
+
+/// The deadline is for the whole of it: a byte now and then does not move it.
+#[test]
+fn a_client_that_trickles_its_hello_is_too_slow() {
+    let site = Site::new();
+    let (_origin, mut gate) = hasty(&site);
+    let hello = client_hello(&site.client().build(), NAME);
+    let mut client = Wire::connect(gate.address());
+    client.limit(Duration::from_millis(20));
+    let mut cut_off = |byte: &u8| {
+        let waits = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
+        client.write_all(&[*byte]).is_err() || !client.read(&mut [0; 64]).is_err_and(waits)
+    };
+    assert!(hello.iter().any(&mut cut_off), "all of {} bytes were waited for", hello.len());
+    assert_eq!(gate.next_line()["cause"], "too_slow");
 }
 
 /// Writes every byte by itself.

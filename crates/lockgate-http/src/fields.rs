@@ -1,0 +1,257 @@
+//! The fields of one head, in the order and the spelling in which they came.
+//!
+//! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing, forwarding or routing
+//! ask for are recognised once, while parsing, and found without comparing text again.
+
+use std::ops::Range;
+
+/// Every name once: what it is called here, and how it is commonly written.
+macro_rules! known {
+    ($($known:ident $name:literal)*) => {
+        /// Names that this crate or its users ask for by more than their text.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Known {
+            $(#[doc = concat!("`", $name, "`")] $known,)*
+        }
+
+        impl Known {
+            #[cfg(test)]
+            const ALL: &[Self] = &[$(Self::$known),*];
+
+            /// The name as it is commonly written.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$known => $name,)*
+                }
+            }
+        }
+    };
+}
+
+known! {
+    Connection "Connection"
+    ContentLength "Content-Length"
+    Date "Date"
+    Expect "Expect"
+    Forwarded "Forwarded"
+    Host "Host"
+    KeepAlive "Keep-Alive"
+    ProxyConnection "Proxy-Connection"
+    Te "TE"
+    Trailer "Trailer"
+    TransferEncoding "Transfer-Encoding"
+    Upgrade "Upgrade"
+    Via "Via"
+    XForwardedFor "X-Forwarded-For"
+    XForwardedHost "X-Forwarded-Host"
+    XForwardedProto "X-Forwarded-Proto"
+}
+
+impl Known {
+    /// What `name` is, whatever its case.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let candidates: &[Self] = match name.len() {
+            2 => &[Self::Te],
+            3 => &[Self::Via],
+            4 => &[Self::Host, Self::Date],
+            6 => &[Self::Expect],
+            7 => &[Self::Upgrade, Self::Trailer],
+            9 => &[Self::Forwarded],
+            10 => &[Self::Connection, Self::KeepAlive],
+            14 => &[Self::ContentLength],
+            15 => &[Self::XForwardedFor],
+            16 => &[Self::ProxyConnection, Self::XForwardedHost],
+            17 => &[Self::TransferEncoding, Self::XForwardedProto],
+            _ => &[],
+        };
+        candidates.iter().copied().find(|known| known.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// A range of a head's text: half the size of a `Range<usize>`, and there are two in every line.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    start: u32,
+    end: u32,
+}
+
+impl Span {
+    /// Limits keep heads far below 4 GB.
+    pub(crate) fn new(range: Range<usize>) -> Self {
+        Self { start: range.start as u32, end: range.end as u32 }
+    }
+
+    pub(crate) fn of(self, text: &[u8]) -> &[u8] {
+        &text[self.start as usize..self.end as usize]
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    name: Span,
+    value: Span,
+    known: Option<Known>,
+}
+
+/// One field line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// As it was written.
+    pub name: &'a [u8],
+    /// Without the whitespace around it.
+    pub value: &'a [u8],
+    /// What it is, if it is one of those.
+    pub known: Option<Known>,
+}
+
+/// The fields of a head.
+#[derive(Debug, Clone, Default)]
+pub struct Fields {
+    /// The head as it was received, and behind it what was added.
+    text: Vec<u8>,
+    lines: Vec<Line>,
+}
+
+impl Fields {
+    /// Empties it and keeps its memory; `text` is the head that the next lines are ranges of.
+    pub(crate) fn restart(&mut self, text: &[u8]) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.lines.clear();
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
+        let known = Known::of(&self.text[name.clone()]);
+        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known });
+    }
+
+    /// How many lines there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// All lines in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
+        self.lines.iter().map(|line| Field {
+            name: line.name.of(&self.text),
+            value: line.value.of(&self.text),
+            known: line.known,
+        })
+    }
+
+    /// The values of one name, a line each.
+    pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
+        self.lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
+    }
+
+    /// The value of a name's first line.
+    pub fn first(&self, known: Known) -> Option<&[u8]> {
+        self.values(known).next()
+    }
+
+    /// The elements of a list, over all lines of that name (RFC 9110 §5.6.1): empty ones are left out.
+    ///
+    /// For lists of tokens: a quoted string with a comma in it would be cut.
+    pub fn tokens(&self, known: Known) -> impl Iterator<Item = &[u8]> {
+        self.values(known)
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|token| !token.is_empty())
+    }
+
+    /// The values of a name that may be any, whatever its case.
+    pub fn named(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
+    }
+
+    /// Adds a line at the end. Name and value are the caller's to have checked: they go over the wire as they are.
+    pub fn append(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.text.len();
+        self.text.extend_from_slice(name);
+        let between = self.text.len();
+        self.text.extend_from_slice(value);
+        self.push(start..between, between..self.text.len());
+    }
+
+    /// Leaves only the lines that `keep` says yes to.
+    pub fn retain(&mut self, mut keep: impl FnMut(Field<'_>) -> bool) {
+        let text = &self.text;
+        self.lines.retain(|line| {
+            keep(Field { name: line.name.of(text), value: line.value.of(text), known: line.known })
+        });
+    }
+
+    /// Removes every line of one name.
+    pub fn remove(&mut self, known: Known) {
+        self.lines.retain(|line| line.known != Some(known));
+    }
+
+    /// Replaces every line of one name by one.
+    pub fn set(&mut self, known: Known, value: &[u8]) {
+        self.remove(known);
+        self.append(known.name().as_bytes(), value);
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        for (name, value) in lines {
+            fields.append(name.as_bytes(), value.as_bytes());
+        }
+        fields
+    }
+
+    fn shown(fields: &Fields) -> Vec<String> {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        fields.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
+    }
+
+    #[test]
+    fn every_known_name_is_found_in_any_case() {
+        for &known in Known::ALL {
+            assert_eq!(Known::of(known.name().as_bytes()), Some(known));
+            assert_eq!(Known::of(known.name().to_uppercase().as_bytes()), Some(known));
+        }
+        for other in ["", "Hos", "Hosts", "Cookie", "Content_Length", "Transfer-Encodinh"] {
+            assert_eq!(Known::of(other.as_bytes()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn order_and_spelling_are_kept() {
+        let mut some = fields(&[("x-b", "1"), ("HOST", "a"), ("X-A", "2"), ("x-B", "3")]);
+        assert_eq!(some.first(Known::Host), Some(&b"a"[..]));
+        assert_eq!(some.named(b"X-b").collect::<Vec<_>>(), [b"1", b"3"]);
+        some.set(Known::Host, b"b");
+        some.retain(|field| field.value != b"2");
+        assert_eq!(shown(&some), ["x-b: 1", "x-B: 3", "Host: b"]);
+    }
+
+    /// RFC 9110 §5.6.1: a recipient must parse and ignore empty elements.
+    #[test]
+    fn a_list_is_the_same_on_one_line_or_several() {
+        let list = |lines: &[(&str, &str)]| {
+            let fields = fields(lines);
+            fields
+                .tokens(Known::Connection)
+                .map(|token| String::from_utf8_lossy(token).into_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(list(&[("Connection", "close, TE"), ("connection", " x")]), ["close", "TE", "x"]);
+        assert_eq!(list(&[("Connection", ",, a ,\t,b,")]), ["a", "b"]);
+        assert!(list(&[("Connection", "")]).is_empty());
+    }
+}

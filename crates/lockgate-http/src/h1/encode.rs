@@ -1,0 +1,103 @@
+//! Words to bytes (RFC 9112 §3, §4, §7.1): appended to the caller's buffer, which is sent in one write.
+
+use crate::fields::{Field, Fields};
+
+/// What ends a chunked body without trailers.
+pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Always HTTP/1.1: that is what we speak, whatever the other side does (RFC 9110 §2.5).
+pub fn request_line(out: &mut Vec<u8>, method: &[u8], target: &[u8]) {
+    for part in [method, b" ", target, b" HTTP/1.1\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// The reason may be empty; its space is there all the same (RFC 9112 §4).
+pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
+    let digit = |place: u16| b'0' + (status / place % 10) as u8;
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&[digit(100), digit(10), digit(1), b' ']);
+    out.extend_from_slice(reason);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// One line. The value must be one: [`parse`](super::parse) takes nothing else, and what comes from elsewhere is the
+/// caller's to check.
+pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    for part in [name, b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// The lines that `keep` says yes to, in their order and spelling.
+pub fn fields(out: &mut Vec<u8>, fields: &Fields, mut keep: impl FnMut(&Field<'_>) -> bool) {
+    for one in fields.iter().filter(|one| keep(one)) {
+        field(out, one.name, one.value);
+    }
+}
+
+/// What ends a head.
+pub fn end(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `Content-Length`.
+pub fn content_length(out: &mut Vec<u8>, length: u64) {
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// What goes before a chunk of so many bytes, of which there must be one: an empty chunk ends the body. Behind it goes
+/// CR LF.
+pub fn chunk(out: &mut Vec<u8>, length: usize) {
+    debug_assert!(length > 0, "an empty chunk is the last");
+    let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
+    out.extend((0..digits).rev().map(|place| b"0123456789abcdef"[length >> (4 * place) & 15]));
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::Limits;
+    use crate::h1::parse::{self, Progress};
+    use crate::head::{RequestHead, ResponseHead};
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut out = Vec::new();
+        request_line(&mut out, b"PUT", b"/a?b");
+        field(&mut out, b"Host", b"a.example");
+        field(&mut out, b"X", b"");
+        content_length(&mut out, 1_234);
+        end(&mut out);
+        assert_eq!(out, b"PUT /a?b HTTP/1.1\r\nHost: a.example\r\nX: \r\nContent-Length: 1234\r\n\r\n");
+        let mut head = RequestHead::default();
+        let taken = parse::request(&out, &mut Progress::default(), &Limits::default(), &mut head);
+        assert_eq!(taken, Ok(Some(out.len())));
+        let mut again = Vec::new();
+        request_line(&mut again, head.method_name(), head.target());
+        fields(&mut again, &head.fields, |_| true);
+        end(&mut again);
+        assert_eq!(again, out);
+        for (status, reason) in [(100, "Continue"), (200, ""), (999, "\u{e4}")] {
+            let (mut out, mut head) = (Vec::new(), ResponseHead::default());
+            status_line(&mut out, status, reason.as_bytes());
+            end(&mut out);
+            parse::response(&out, &mut Progress::default(), &Limits::default(), &mut head).unwrap().unwrap();
+            assert_eq!((head.status, head.reason()), (status, reason.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn a_chunks_size_has_no_leading_zeros() {
+        for (length, text) in
+            [(1, "1"), (15, "f"), (16, "10"), (255, "ff"), (4_096, "1000"), (0xabc_def0, "abcdef0")]
+        {
+            let mut out = Vec::new();
+            chunk(&mut out, length);
+            assert_eq!(out, format!("{text}\r\n").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Bytes to heads (RFC 9112 §2–§5).
+//!
+//! A head is parsed once, when its last byte is there; before that only its end is looked for, from where the last look
+//! stopped, so that a head that comes byte by byte costs no more than one that comes whole.
+
+use memchr::{memchr, memmem};
+
+use super::{HeadError, Limits};
+use crate::fields::{Fields, Span};
+use crate::head::{Method, RequestHead, ResponseHead, Version};
+
+/// How far a head that is not all there was looked through.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Progress {
+    scanned: usize,
+}
+
+/// Parses the request head at the front of `input` into `head`; says how many bytes it took, or `None` while it is not
+/// all there: then call again with the same bytes and more, and the same `progress`.
+///
+/// # Errors
+/// When it is malformed or longer than `limits` say; as early as that is certain.
+pub fn request(
+    input: &[u8],
+    progress: &mut Progress,
+    limits: &Limits,
+    head: &mut RequestHead,
+) -> Result<Option<usize>, HeadError> {
+    // RFC 9112 §2.2: one empty line before a request is passed over; old clients send it behind a body.
+    let skipped = if input.starts_with(b"\r\n") { 2 } else { 0 };
+    let Some(text) = whole(&input[skipped..], progress, limits)? else { return Ok(None) };
+    head.fields.restart(text);
+    let (line, rest) = split_line(text, 0)?;
+    let line = &text[line.0..line.1];
+    let after_method = memchr(b' ', line).ok_or(HeadError::FirstLine)?;
+    let after_target =
+        after_method + 1 + memchr(b' ', &line[after_method + 1..]).ok_or(HeadError::FirstLine)?;
+    let (method, target) = (&line[..after_method], &line[after_method + 1..after_target]);
+    if !is_token(method) || target.is_empty() || !target.iter().all(u8::is_ascii_graphic) {
+        return Err(HeadError::FirstLine);
+    }
+    head.version = version(&line[after_target + 1..])?;
+    head.method = Method::of(method);
+    head.method_name = Span::new(0..after_method);
+    head.target = Span::new(after_method + 1..after_target);
+    fields(text, rest, limits, &mut head.fields)?;
+    *progress = Progress::default();
+    Ok(Some(skipped + text.len()))
+}
+
+/// Parses the answer's head at the front of `input` into `head`; otherwise as [`request`].
+///
+/// # Errors
+/// When it is malformed or longer than `limits` say.
+pub fn response(
+    input: &[u8],
+    progress: &mut Progress,
+    limits: &Limits,
+    head: &mut ResponseHead,
+) -> Result<Option<usize>, HeadError> {
+    let Some(text) = whole(input, progress, limits)? else { return Ok(None) };
+    head.fields.restart(text);
+    let ((start, end), rest) = split_line(text, 0)?;
+    let line = &text[start..end];
+    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as well.
+    let (name, status) = line.split_at_checked(9).ok_or(HeadError::FirstLine)?;
+    head.version = version(name.strip_suffix(b" ").ok_or(HeadError::FirstLine)?)?;
+    let (digits, reason) = status.split_at_checked(3).ok_or(HeadError::FirstLine)?;
+    if !digits.iter().all(u8::is_ascii_digit)
+        || digits[0] == b'0'
+        || !matches!(reason, [] | [b' ', ..])
+        || !is_text(reason)
+    {
+        return Err(HeadError::FirstLine);
+    }
+    head.status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    head.reason = Span::new((start + 13).min(end)..end);
+    fields(text, rest, limits, &mut head.fields)?;
+    *progress = Progress::default();
+    Ok(Some(text.len()))
+}
+
+/// Parses the trailer section at the front of `input`, its empty line included, into `trailers`; as [`request`].
+///
+/// # Errors
+/// As for the fields of a head.
+pub(super) fn trailers(
+    input: &[u8],
+    limits: &Limits,
+    trailers: &mut Fields,
+) -> Result<Option<usize>, HeadError> {
+    // Without a first line the section may be its empty line alone.
+    let end =
+        if input.starts_with(b"\r\n") { Some(2) } else { memmem::find(input, END).map(|at| at + END.len()) };
+    let Some(end) = end else {
+        check_unfinished(input, 0, limits)?;
+        return Ok(None);
+    };
+    if end > limits.head {
+        return Err(HeadError::TooLong);
+    }
+    trailers.restart(&input[..end]);
+    fields(&input[..end], 0, limits, trailers)?;
+    Ok(Some(end))
+}
+
+const END: &[u8] = b"\r\n\r\n";
+
+/// The bytes of the head, once its empty line is there.
+fn whole<'a>(
+    input: &'a [u8],
+    progress: &mut Progress,
+    limits: &Limits,
+) -> Result<Option<&'a [u8]>, HeadError> {
+    let from = progress.scanned.saturating_sub(END.len() - 1).min(input.len());
+    match memmem::find(&input[from..], END) {
+        Some(at) if from + at + END.len() > limits.head => Err(HeadError::TooLong),
+        Some(at) => Ok(Some(&input[..from + at + END.len()])),
+        None => {
+            check_unfinished(input, from, limits)?;
+            progress.scanned = input.len();
+            Ok(None)
+        }
+    }
+}
+
+/// What can be said of a head whose end is not there: waiting for the rest of one that is wrong helps nobody.
+fn check_unfinished(input: &[u8], from: usize, limits: &Limits) -> Result<(), HeadError> {
+    if input.len() >= limits.head {
+        return Err(HeadError::TooLong);
+    }
+    let mut at = from;
+    while let Some(found) = memchr(b'\n', &input[at..]) {
+        if at + found == 0 || input[at + found - 1] != b'\r' {
+            return Err(HeadError::LineEnd);
+        }
+        at += found + 1;
+    }
+    Ok(())
+}
+
+/// The line at `from` without its end, as a range, and where the next one begins.
+fn split_line(text: &[u8], from: usize) -> Result<((usize, usize), usize), HeadError> {
+    let end = from + memchr(b'\n', &text[from..]).ok_or(HeadError::LineEnd)?;
+    if end == from || text[end - 1] != b'\r' {
+        return Err(HeadError::LineEnd);
+    }
+    Ok(((from, end - 1), end + 1))
+}
+
+/// RFC 9112 §2.3: the name is case-sensitive, each number is one digit.
+fn version(name: &[u8]) -> Result<Version, HeadError> {
+    match name {
+        b"HTTP/1.1" => Ok(Version::Http11),
+        b"HTTP/1.0" => Ok(Version::Http10),
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::Http11),
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Err(HeadError::Version)
+        }
+        _ => Err(HeadError::FirstLine),
+    }
+}
+
+/// The lines from `from` to the empty one.
+fn fields(text: &[u8], from: usize, limits: &Limits, fields: &mut Fields) -> Result<(), HeadError> {
+    let mut at = from;
+    loop {
+        let ((start, end), next) = split_line(text, at)?;
+        at = next;
+        let line = &text[start..end];
+        let Some(&first) = line.first() else { return Ok(()) };
+        if matches!(first, b' ' | b'\t') {
+            return Err(HeadError::Folded);
+        }
+        if fields.len() >= limits.fields {
+            return Err(HeadError::TooManyFields);
+        }
+        let colon = memchr(b':', line).ok_or(HeadError::FieldName)?;
+        if !is_token(&line[..colon]) {
+            return Err(HeadError::FieldName);
+        }
+        let value = &line[colon + 1..];
+        if !is_text(value) {
+            return Err(if memchr(b'\r', value).is_some() {
+                HeadError::LineEnd
+            } else {
+                HeadError::FieldValue
+            });
+        }
+        let leading = value.iter().take_while(|byte| is_space(**byte)).count();
+        let trailing = value[leading..].iter().rev().take_while(|byte| is_space(**byte)).count();
+        fields.push(start..start + colon, start + colon + 1 + leading..end - trailing);
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
+}
+
+/// RFC 9110 §5.6.2.
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
+}
+
+/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us. Without an early exit, so that it
+/// is done many bytes at a time.
+pub(crate) fn is_text(text: &[u8]) -> bool {
+    !text.iter().fold(false, |bad, &byte| bad | (byte < b' ' && byte != b'\t') | (byte == 0x7f))
+}
+
+const TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let of_token = b"!#$%&'*+-.^_`|~";
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        let mut at = 0;
+        while at < of_token.len() {
+            if of_token[at] == byte as u8 {
+                table[byte] = true;
+            }
+            at += 1;
+        }
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests;

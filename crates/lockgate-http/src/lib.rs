@@ -1,0 +1,18 @@
+//! HTTP without IO: the words of a message, and the HTTP/1 codec.
+//!
+//! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict by RFC 9112: what two
+//! implementations could read in two ways is refused, because a proxy that forwards it lets one request pass for two.
+//!
+//! # Layout
+//! - [`fields`], [`head`]: one message's head, owned, in one buffer that is used again for the next.
+//! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
+//! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
+//! - [`forwarding`]: what an intermediary must change on the way.
+
+#![forbid(unsafe_code)]
+
+pub mod fields;
+pub mod forwarding;
+pub mod h1;
+pub mod head;
+pub mod target;

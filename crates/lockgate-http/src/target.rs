@@ -1,0 +1,362 @@
+//! What a request is for: the forms of a request-target (RFC 9112 §3.2), authorities (RFC 3986 §3.2), and the path as
+//! routing, rules and files see it.
+
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::head::Method;
+
+/// A request-target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// `/path?query`: the usual one.
+    Origin {
+        /// From its first slash.
+        path: &'a [u8],
+        /// Behind the first question mark.
+        query: Option<&'a [u8]>,
+    },
+    /// `http://host/path?query`, as to a forward proxy; servers must take it, too. Its authority goes over Host.
+    Absolute {
+        /// Whether the scheme is https.
+        secure: bool,
+        /// Whom it is for.
+        authority: Authority<'a>,
+        /// From its first slash; `/` where it has none.
+        path: &'a [u8],
+        /// Behind the first question mark.
+        query: Option<&'a [u8]>,
+    },
+    /// `host:port`: CONNECT's.
+    Authority(Authority<'a>),
+    /// `*`: OPTIONS for the server as a whole.
+    Asterisk,
+}
+
+/// Why a target, a Host or a path is refused: always by 400 (RFC 9112 §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// None of the four forms, or not one for this method.
+    #[error("the request-target is of no form that goes with the method")]
+    Form,
+    /// No host and port: userinfo, characters that hosts have not, a port above 65535.
+    #[error("host and port are malformed")]
+    Authority,
+    /// A `%` without two hexadecimal digits, or one that stands for NUL.
+    #[error("the path has a malformed escape")]
+    Escape,
+    /// One that an origin could read otherwise than we do: an escaped slash or backslash, a backslash, dot segments.
+    #[error("the path could be read in two ways")]
+    Ambiguous,
+}
+
+/// Reads a request-target, of visible ASCII characters, as [`h1::parse`](crate::h1::parse) lets in.
+///
+/// # Errors
+/// When it is of none of the forms, or its host is none.
+pub fn parse(method: Method, target: &[u8]) -> Result<Target<'_>, TargetError> {
+    // RFC 9112 §3.2: no fragment goes over the wire.
+    if target.contains(&b'#') {
+        return Err(TargetError::Form);
+    }
+    if method == Method::Connect {
+        let authority = Authority::parse(target)?;
+        return if authority.port.is_some() {
+            Ok(Target::Authority(authority))
+        } else {
+            Err(TargetError::Authority)
+        };
+    }
+    match target {
+        b"*" if method == Method::Options => Ok(Target::Asterisk),
+        [b'/', ..] => {
+            let (path, query) = split_query(target);
+            Ok(Target::Origin { path, query })
+        }
+        _ => absolute(target),
+    }
+}
+
+fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
+    let scheme = |scheme: &[u8]| {
+        let (found, rest) = target.split_at_checked(scheme.len())?;
+        found.eq_ignore_ascii_case(scheme).then_some(rest)
+    };
+    let (secure, rest) = match (scheme(b"http://"), scheme(b"https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return Err(TargetError::Form),
+    };
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(end);
+    let (path, query) = split_query(rest);
+    let path = if path.is_empty() { b"/" } else { path };
+    Ok(Target::Absolute { secure, authority: Authority::parse(authority)?, path, query })
+}
+
+fn split_query(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match memchr::memchr(b'?', target) {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    }
+}
+
+/// A host and perhaps a port, as in Host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Authority<'a> {
+    /// As it was written: a name, an IPv4 address, or an IPv6 address with its brackets.
+    pub host: &'a [u8],
+    /// Its port, if it was written.
+    pub port: Option<u16>,
+}
+
+impl<'a> Authority<'a> {
+    /// Reads `host[:port]`. An empty port is none (RFC 3986 §3.2.3).
+    ///
+    /// # Errors
+    /// Userinfo, an empty host, an address in brackets that is none, characters beyond letters, digits, `-`, `.` and
+    /// `_`: names in other letters come as `xn--` (RFC 5890), and escapes would be a second spelling.
+    pub fn parse(text: &'a [u8]) -> Result<Self, TargetError> {
+        let (host, port) = match text {
+            [b'[', rest @ ..] => {
+                let end = memchr::memchr(b']', rest).ok_or(TargetError::Authority)?;
+                let address = std::str::from_utf8(&rest[..end]).map_err(|_| TargetError::Authority)?;
+                address.parse::<Ipv6Addr>().map_err(|_| TargetError::Authority)?;
+                text.split_at(end + 2)
+            }
+            _ => text.split_at(memchr::memchr(b':', text).unwrap_or(text.len())),
+        };
+        if host.first() != Some(&b'[') && !is_host(host) {
+            return Err(TargetError::Authority);
+        }
+        let port = match port {
+            [] | [b':'] => None,
+            [b':', digits @ ..] => Some(port_of(digits)?),
+            _ => return Err(TargetError::Authority),
+        };
+        Ok(Self { host, port })
+    }
+
+    /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1).
+    pub fn name(&self) -> Cow<'a, str> {
+        let host = match self.host {
+            [rest @ .., b'.'] => rest,
+            host => host,
+        };
+        // Nothing but ASCII was let in.
+        let host = std::str::from_utf8(host).unwrap_or_default();
+        if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            host.to_ascii_lowercase().into()
+        } else {
+            host.into()
+        }
+    }
+}
+
+fn is_host(host: &[u8]) -> bool {
+    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    let name = host.strip_suffix(b".").unwrap_or(host);
+    if name.is_empty()
+        || host.len() > 254
+        || !host.iter().all(known)
+        || name.split(|&byte| byte == b'.').any(<[u8]>::is_empty)
+    {
+        return false;
+    }
+    // "1.2.3.400" is neither a name nor an address, and "0x7f.1" is an address to some (RFC 3986 §7.4).
+    let last = name.rsplit(|&byte| byte == b'.').next().unwrap_or(name);
+    let numeric = last.iter().all(u8::is_ascii_digit) || last.starts_with(b"0x") || last.starts_with(b"0X");
+    !numeric || std::str::from_utf8(host).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
+}
+
+fn port_of(digits: &[u8]) -> Result<u16, TargetError> {
+    if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(TargetError::Authority);
+    }
+    let port = digits.iter().fold(0_u32, |port, digit| port * 10 + u32::from(digit - b'0'));
+    u16::try_from(port).map_err(|_| TargetError::Authority)
+}
+
+/// The path with its escapes resolved: what rules compare, so that no spelling goes around them.
+///
+/// # Errors
+/// Malformed escapes, NUL, and whatever an origin could read otherwise: `%2f`, `%5c`, a backslash, dot segments in any
+/// spelling. Traversal in every published form is among these (CWE-22, CWE-180).
+pub fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
+    let decoded = unescape(path)?;
+    let dotted = |segment: &[u8]| matches!(segment, b"." | b"..");
+    if memchr::memchr2(b'.', b'\\', &decoded).is_some()
+        && (decoded.contains(&b'\\') || decoded.split(|&byte| byte == b'/').any(dotted))
+    {
+        return Err(TargetError::Ambiguous);
+    }
+    Ok(decoded)
+}
+
+fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
+    let Some(first) = memchr::memchr(b'%', path) else { return Ok(Cow::Borrowed(path)) };
+    let mut decoded = path[..first].to_vec();
+    let mut rest = &path[first..];
+    while let [byte, behind @ ..] = rest {
+        rest = behind;
+        if *byte != b'%' {
+            decoded.push(*byte);
+            continue;
+        }
+        let &[high, low, ref behind @ ..] = behind else { return Err(TargetError::Escape) };
+        let digit = |byte: u8| (byte as char).to_digit(16).ok_or(TargetError::Escape);
+        match (digit(high)? * 16 + digit(low)?) as u8 {
+            0 => return Err(TargetError::Escape),
+            b'/' | b'\\' => return Err(TargetError::Ambiguous),
+            byte => decoded.push(byte),
+        }
+        rest = behind;
+    }
+    Ok(Cow::Owned(decoded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(method: Method, target: &str) -> Option<(String, Option<String>)> {
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        match parse(method, target.as_bytes()) {
+            Ok(Target::Origin { path, query }) => Some((text(path), query.map(text))),
+            _ => None,
+        }
+    }
+
+    /// RFC 9112 §3.2.1 to §3.2.4.
+    #[test]
+    fn each_form_goes_with_its_methods() {
+        assert_eq!(origin(Method::Get, "/a/b?c?d"), Some(("/a/b".into(), Some("c?d".into()))));
+        assert_eq!(origin(Method::Get, "//a"), Some(("//a".into(), None)));
+        assert_eq!(parse(Method::Options, b"*"), Ok(Target::Asterisk));
+        let host = |port| super::Authority { host: b"a.example", port };
+        assert_eq!(parse(Method::Connect, b"a.example:443"), Ok(Target::Authority(host(Some(443)))));
+        for (target, path, query) in [
+            ("HTTP://a.example", &b"/"[..], None),
+            ("http://a.example/b?c", b"/b", Some(&b"c"[..])),
+            ("http://a.example?c", b"/", Some(b"c")),
+        ] {
+            let absolute = Target::Absolute { secure: false, authority: host(None), path, query };
+            assert_eq!(parse(Method::Get, target.as_bytes()), Ok(absolute), "{target}");
+        }
+        use TargetError::*;
+        for (method, target, error) in [
+            (Method::Get, "*", Form),
+            (Method::Get, "a.example:443", Form),
+            (Method::Get, "a", Form),
+            (Method::Get, "ftp://a/", Form),
+            (Method::Get, "http:/a", Form),
+            (Method::Get, "/a#b", Form),
+            (Method::Get, "http://", Authority),
+            (Method::Get, "http://user@a/", Authority),
+            (Method::Get, "http://a:b/", Authority),
+            (Method::Connect, "a.example", Authority),
+            (Method::Connect, "a.example:", Authority),
+            (Method::Connect, "/", Authority),
+            (Method::Connect, "http://a:1/", Authority),
+        ] {
+            assert_eq!(parse(method, target.as_bytes()), Err(error), "{method:?} {target}");
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_or_addresses() {
+        let read = |text: &str| {
+            Authority::parse(text.as_bytes())
+                .ok()
+                .map(|authority| (authority.name().into_owned(), authority.port))
+        };
+        for (text, name, port) in [
+            ("a.example", "a.example", None),
+            ("A.Example.:8080", "a.example", Some(8080)),
+            ("a.example:", "a.example", None),
+            ("localhost", "localhost", None),
+            ("xn--bcher-kva.example", "xn--bcher-kva.example", None),
+            ("a_b-c.example", "a_b-c.example", None),
+            ("192.0.2.1:65535", "192.0.2.1", Some(65535)),
+            ("[2001:DB8::1]:1", "[2001:db8::1]", Some(1)),
+            ("[::1]", "[::1]", None),
+        ] {
+            assert_eq!(read(text), Some((name.to_owned(), port)), "{text}");
+        }
+        for text in [
+            "",
+            ".",
+            ":80",
+            "a..b",
+            ".a",
+            "a b",
+            "a,b",
+            "user@a",
+            "a/b",
+            "a?b",
+            "b\u{fc}cher.example",
+            "a%2eb",
+            "a:65536",
+            "a:-1",
+            "a:8a",
+            "a:1:2",
+            "::1",
+            "[::1",
+            "[a]",
+            "[::1]a",
+            "[fe80::1%25eth0]",
+            "[v1.a]",
+            "192.0.2.256",
+            "1.2.3",
+            "0x7f.1",
+            "a.0x1",
+            "127.1",
+            "a\0",
+        ] {
+            assert_eq!(read(text), None, "{text:?}");
+        }
+        assert_eq!(read(&"a.".repeat(127)).map(|read| read.0.len()), Some(253));
+        assert_eq!(read(&"a".repeat(255)), None);
+    }
+
+    #[test]
+    fn a_path_is_decoded_once() {
+        for (path, decoded) in [
+            ("/a", "/a"),
+            ("/%61%2D%7e", "/a-~"),
+            ("/%25%32%66", "/%2f"),
+            ("/a%20b", "/a b"),
+            ("/a//b", "/a//b"),
+            ("/.a/b./c..d/...", "/.a/b./c..d/..."),
+            ("/%c3%a4", "/\u{e4}"),
+        ] {
+            assert_eq!(decode(path.as_bytes()).unwrap(), decoded.as_bytes(), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_could_go_around_a_rule_is_refused() {
+        use TargetError::*;
+        for (path, error) in [
+            ("/a%2fb", Ambiguous),
+            ("/a%2Fb", Ambiguous),
+            ("/a%5cb", Ambiguous),
+            ("/a\\b", Ambiguous),
+            ("/./a", Ambiguous),
+            ("/a/..", Ambiguous),
+            ("/../a", Ambiguous),
+            ("/a/%2e%2E/b", Ambiguous),
+            ("/%2e", Ambiguous),
+            ("/.%2e/a", Ambiguous),
+            ("/a/.", Ambiguous),
+            ("/%00", Escape),
+            ("/%", Escape),
+            ("/%2", Escape),
+            ("/%zz", Escape),
+            ("/%+1", Escape),
+            ("/a%", Escape),
+        ] {
+            assert_eq!(decode(path.as_bytes()), Err(error), "{path}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! How much one read of a direction asks for.
+
+use crate::tls::record::{MAX_OVERHEAD, MAX_PLAINTEXT};
+
+/// Starts at 64 KB, doubles up to 256 KB while reads fill it and the sink takes all of it, and halves down to 32 KB
+/// where the sink does not: large reads save wake-ups and calls in bulk (0.93 × the CPU of 64 KB reads for a TLS
+/// download; `docs/perf.md`), and a slow sink costs little memory.
+///
+/// Counted in records of 16 KB, so that a read of TLS in bulk rarely ends within one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReadSize(usize);
+
+impl ReadSize {
+    /// The most that a read of TLS fills, with the cut record in front of it.
+    pub(super) const MOST_WIRE: usize = Self::MOST * RECORD;
+
+    const FIRST: usize = 4;
+    const MOST: usize = 16;
+    /// More than any cut record that waits in front of the next read (RFC 5246 §6.2.3: 18 KB).
+    const LEAST: usize = 2;
+
+    /// Bytes to read where the source speaks in plain.
+    pub(super) fn plain(self) -> usize {
+        self.0 * MAX_PLAINTEXT
+    }
+
+    /// Bytes to read where the source speaks TLS, those of a cut record included.
+    pub(super) fn wire(self) -> usize {
+        self.0 * RECORD
+    }
+
+    /// A read was filled, and the sink took it.
+    pub(super) fn grow(&mut self) {
+        self.0 = (self.0 * 2).min(Self::MOST);
+    }
+
+    /// The sink did not take all of a read.
+    pub(super) fn shrink(&mut self) {
+        self.0 = (self.0 / 2).max(Self::LEAST);
+    }
+}
+
+impl Default for ReadSize {
+    fn default() -> Self {
+        Self(Self::FIRST)
+    }
+}
+
+/// What peers send in bulk: sixteen kilobytes, and what TLS 1.2 with AES-GCM, the longest, adds to them.
+const RECORD: usize = MAX_PLAINTEXT + MAX_OVERHEAD;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 5246 §6.2.3: 16 KB, 2 KB of expansion, and the header.
+    const LONGEST_RECORD: usize = 5 + 16_384 + 2_048;
+
+    #[test]
+    fn it_grows_and_shrinks_within_its_bounds() {
+        let mut size = ReadSize::default();
+        let after = |size: &mut ReadSize, change: fn(&mut ReadSize)| {
+            change(size);
+            size.plain() / 1024
+        };
+        assert_eq!([(); 3].map(|()| after(&mut size, ReadSize::grow)), [128, 256, 256]);
+        assert_eq!([(); 4].map(|()| after(&mut size, ReadSize::shrink)), [128, 64, 32, 32]);
+        assert!(size.wire() > LONGEST_RECORD, "a record that was cut can be completed");
+    }
+}
