@@ -1,8 +1,5 @@
 //! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it (RFC 7239).
 
-use std::fmt::Write;
-use std::net::IpAddr;
-
 use crate::fields::{Field, Fields, Known};
 use crate::head::Version;
 
@@ -60,59 +57,75 @@ pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
 /// Who asked us, for the origin.
 #[derive(Debug, Clone, Copy)]
 pub struct Client<'a> {
-    /// The other end of the connection, or whom a PROXY header named.
-    pub address: IpAddr,
+    /// The address of the other end of the connection, or of whom a PROXY header named; `unknown` where it has none.
+    pub address: &'a str,
     /// Whether it came over TLS.
     pub secure: bool,
     /// The host that it asked for, with its port, as it was written.
-    pub host: &'a str,
+    pub host: &'a [u8],
     /// Whether it may speak for others: what it says of earlier clients is kept, and ours is added behind it.
     pub trusted: bool,
 }
 
 impl Client<'_> {
-    /// Sets `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4) where the client is trusted and sent
-    /// one. What a client that is not trusted says of itself is dropped: anybody could.
-    pub fn tell(&self, fields: &mut Fields) {
-        let mut chain = self.earlier(fields, Known::XForwardedFor);
-        let _ = write!(chain, "{}", self.address);
-        let mut forwarded = self.earlier(fields, Known::Forwarded);
-        let before = !forwarded.is_empty();
-        let proto = if self.secure { "https" } else { "http" };
-        let _ = match self.address {
-            IpAddr::V4(address) => write!(forwarded, "for={address}"),
-            IpAddr::V6(address) => write!(forwarded, "for=\"[{address}]\""),
-        };
-        let _ = write!(forwarded, ";proto={proto};host=\"{}\"", self.host);
-        fields.set(Known::XForwardedFor, chain.as_bytes());
-        // The first hop knows best what the user asked for.
-        for (known, ours) in [(Known::XForwardedProto, proto), (Known::XForwardedHost, self.host)] {
-            if !self.trusted || fields.first(known).is_none() {
-                fields.set(known, ours.as_bytes());
-            }
-        }
-        if before {
-            fields.set(Known::Forwarded, forwarded.as_bytes());
-        } else {
-            fields.remove(Known::Forwarded);
+    /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have sent it.
+    pub fn replaces(&self, field: &Field<'_>) -> bool {
+        match field.known {
+            Some(Known::XForwardedFor | Known::Forwarded) => true,
+            // The first hop knows best what the user asked for.
+            Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
+            Some(_) => false,
+            // What applications that are told of fields as variables cannot tell apart (RFC 3875 §4.1.18).
+            None => memchr::memchr(b'_', field.name).is_some() && is_like_ours(field.name),
         }
     }
 
-    /// What earlier hops said, as the beginning of one list.
-    fn earlier(&self, fields: &Fields, known: Known) -> String {
-        let mut list = String::new();
-        for value in fields.values(known).filter(|value| self.trusted && !value.is_empty()) {
-            list.push_str(&String::from_utf8_lossy(value));
-            list.push_str(", ");
+    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message with these fields.
+    pub fn tell(&self, fields: &Fields, out: &mut Vec<u8>) {
+        let proto = if self.secure { "https" } else { "http" };
+        let earlier = |known| fields.values(known).filter(|value| self.trusted && !value.is_empty());
+        out.extend_from_slice(b"X-Forwarded-For: ");
+        for value in earlier(Known::XForwardedFor) {
+            put(out, &[value, b", "]);
         }
-        list
+        put(out, &[self.address.as_bytes(), b"\r\n"]);
+        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)] {
+            if !self.trusted || fields.first(known).is_none() {
+                put(out, &[known.name().as_bytes(), b": ", ours, b"\r\n"]);
+            }
+        }
+        out.extend_from_slice(b"Forwarded: ");
+        for value in earlier(Known::Forwarded) {
+            put(out, &[value, b", "]);
+        }
+        let (before, after): (&[u8], &[u8]) =
+            if self.address.contains(':') { (b"for=\"[", b"]\";proto=") } else { (b"for=", b";proto=") };
+        put(out, &[before, self.address.as_bytes(), after, proto.as_bytes()]);
+        put(out, &[b";host=\"", self.host, b"\"\r\n"]);
     }
+}
+
+fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
+    for part in parts {
+        out.extend_from_slice(part);
+    }
+}
+
+fn is_like_ours(name: &[u8]) -> bool {
+    let same = |ours: &[u8]| {
+        ours.len() == name.len()
+            && ours.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b) || (*a == b'-' && *b == b'_'))
+    };
+    [Known::XForwardedFor, Known::XForwardedProto, Known::XForwardedHost]
+        .iter()
+        .any(|known| same(known.name().as_bytes()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
+    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -155,6 +168,14 @@ mod tests {
         );
     }
 
+    fn told(client: Client<'_>, sent: &[(&str, &str)]) -> Vec<String> {
+        let sent = fields(sent);
+        let mut out = Vec::new();
+        encode::fields(&mut out, &sent, |field| !client.replaces(field));
+        client.tell(&sent, &mut out);
+        String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+    }
+
     #[test]
     fn strangers_cannot_say_who_they_are() {
         let lies = [
@@ -162,29 +183,35 @@ mod tests {
             ("x-forwarded-proto", "https"),
             ("X-Forwarded-Host", "evil"),
             ("Forwarded", "for=1.1.1.1"),
+            ("X_Forwarded_For", "1.1.1.1"),
+            ("x-forwarded_proto", "https"),
+            ("X_Other", "1"),
         ];
-        let mut sent = fields(&lies);
-        Client { address: [192, 0, 2, 7].into(), secure: false, host: "a.example:80", trusted: false }
-            .tell(&mut sent);
+        let client =
+            Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
         assert_eq!(
-            shown(&sent, |_| true),
-            ["X-Forwarded-For: 192.0.2.7", "X-Forwarded-Proto: http", "X-Forwarded-Host: a.example:80"]
+            told(client, &lies),
+            [
+                "X_Other: 1",
+                "X-Forwarded-For: 192.0.2.7",
+                "X-Forwarded-Proto: http",
+                "X-Forwarded-Host: a.example:80",
+                "Forwarded: for=192.0.2.7;proto=http;host=\"a.example:80\"",
+            ]
         );
     }
 
     #[test]
     fn what_trusted_proxies_say_is_kept_and_ours_added() {
-        let told = [
+        let said = [
             ("X-Forwarded-For", "203.0.113.9"),
             ("X-Forwarded-For", "10.0.0.1"),
             ("X-Forwarded-Proto", "https"),
             ("Forwarded", "for=203.0.113.9"),
         ];
-        let mut sent = fields(&told);
-        let address = "2001:db8::7".parse().unwrap();
-        Client { address, secure: false, host: "a.example", trusted: true }.tell(&mut sent);
+        let client = Client { address: "2001:db8::7", secure: false, host: b"a.example", trusted: true };
         assert_eq!(
-            shown(&sent, |_| true),
+            told(client, &said),
             [
                 "X-Forwarded-Proto: https",
                 "X-Forwarded-For: 203.0.113.9, 10.0.0.1, 2001:db8::7",

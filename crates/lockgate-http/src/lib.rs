@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod fields;
 pub mod forwarding;
 pub mod h1;

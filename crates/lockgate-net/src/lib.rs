@@ -24,5 +24,6 @@ pub mod proxy_protocol;
 pub mod relay;
 pub mod socket;
 pub mod splice;
+pub mod stream;
 mod syscall;
 pub mod tls;

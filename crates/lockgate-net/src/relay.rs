@@ -20,6 +20,7 @@ use std::time::Duration;
 use crate::dial::set_keepalive;
 use crate::socket::{Family, Socket};
 use crate::splice::Pipes;
+use crate::stream::StreamError;
 use crate::tls::session::{Session, SessionError};
 
 pub use habits::Habits;
@@ -104,21 +105,7 @@ pub enum End {
     /// Both sides have finished; this one did so first.
     Finished(Which),
     /// A side broke.
-    Failed(Which, RelayError),
-}
-
-/// Why a side broke.
-#[derive(Debug, thiserror::Error)]
-pub enum RelayError {
-    /// Its connection did.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// Its TLS did.
-    #[error(transparent)]
-    Tls(#[from] SessionError),
-    /// It ended without the close_notify of TLS: what came was delivered, but may not be the whole.
-    #[error("ended without close_notify")]
-    Truncated,
+    Failed(Which, StreamError),
 }
 
 /// Bytes moved so far, application data only; read by others while the relay runs.
@@ -150,7 +137,7 @@ pub struct Relay {
     downward: Flow,
     first: Option<Which>,
     /// Why the origin takes no more.
-    refused: Option<RelayError>,
+    refused: Option<StreamError>,
 }
 
 impl Relay {
@@ -269,7 +256,7 @@ impl Relay {
             match (upward, downward, self.first) {
                 // Clients are known to leave without a word; an endpoint that does may have been cut off.
                 (Poll::Ready(_), Poll::Ready(_), Some(_)) if self.downward.truncated => {
-                    return Poll::Ready(End::Failed(Which::Upstream, RelayError::Truncated));
+                    return Poll::Ready(End::Failed(Which::Upstream, StreamError::Truncated));
                 }
                 (Poll::Ready(_), Poll::Ready(_), Some(first)) => {
                     let refused = self.refused.take().map(|error| End::Failed(Which::Upstream, error));
@@ -287,7 +274,7 @@ impl Relay {
             Fault::Source(error) => (source, error),
             Fault::Sink(error) => (source.other(), error),
         };
-        if let RelayError::Tls(error) = &error
+        if let StreamError::Tls(error) = &error
             && let Some(alert) = error.alert()
         {
             self.alert(cx, which, alert);

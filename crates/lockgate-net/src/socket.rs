@@ -3,12 +3,12 @@
 //! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
 //! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -63,6 +63,22 @@ impl Socket {
     /// As send(2) says.
     pub fn poll_send(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(cx, buf.len(), |fd| rustix::net::send(fd, buf, SendFlags::NOSIGNAL))
+    }
+
+    /// Writes once from all of `parts`, which have `len` bytes together, and says how much went out.
+    ///
+    /// # Errors
+    /// As sendmsg(2) says.
+    pub fn poll_send_parts(
+        &self,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, len, |fd| {
+            let mut nothing = SendAncillaryBuffer::default();
+            rustix::net::sendmsg(fd, parts, &mut nothing, SendFlags::NOSIGNAL)
+        })
     }
 
     /// Runs a reading system call when the socket is readable, again when it was interrupted.
@@ -134,6 +150,28 @@ impl Socket {
         self.fd.writable().await.map(|mut guard| guard.retain_ready())
     }
 
+    /// Whether there is nothing to read and no end, as far as the runtime has heard; what it heard is looked after by
+    /// one system call.
+    pub fn is_quiet(&self) -> bool {
+        let mut nobody = Context::from_waker(Waker::noop());
+        self.poll_read_with(&mut nobody, 1, peek).is_pending()
+    }
+
+    /// The same, asked of the kernel.
+    pub fn is_quiet_now(&self) -> bool {
+        peek(self.fd.as_fd()) == Err(Errno::AGAIN)
+    }
+
+    /// Completes when the peer has reset the connection; that it has finished sending is no reason to.
+    pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.fd.poll_read_ready(cx) {
+            Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => {
+                if matches!(self.take_error(), Ok(None)) { Poll::Pending } else { Poll::Ready(()) }
+            }
+            _ => Poll::Pending,
+        }
+    }
+
     /// The error that the kernel keeps for this socket, if there is one; reading it clears it.
     ///
     /// # Errors
@@ -164,6 +202,10 @@ impl Socket {
     pub fn reset_on_close(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
     }
+}
+
+fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
+    rustix::net::recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(read, _)| read)
 }
 
 impl AsFd for Socket {

@@ -10,6 +10,7 @@ pub mod access_log;
 pub mod action;
 pub mod clock;
 pub mod downstream;
+pub mod h1;
 pub mod limits;
 pub mod metrics;
 pub mod upstream;

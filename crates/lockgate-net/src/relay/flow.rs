@@ -7,9 +7,10 @@ use std::task::{Context, Poll, ready};
 
 use super::habits::{Habits, LastRead};
 use super::read_size::ReadSize;
-use super::{Buffers, RelayError, Side};
+use super::{Buffers, Side};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
+use crate::stream::StreamError;
 
 /// Reads of one direction in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -25,9 +26,9 @@ const SMALL_SPLICES: u8 = 4;
 /// Whose fault the end of a direction is.
 pub(super) enum Fault {
     /// The one it reads from.
-    Source(RelayError),
+    Source(StreamError),
     /// The one it writes to.
-    Sink(RelayError),
+    Sink(StreamError),
 }
 
 /// What one direction works with during one poll.
@@ -327,7 +328,7 @@ enum Ending {
     Truncated,
 }
 
-fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>, size: ReadSize) -> Poll<Result<Read, RelayError>> {
+fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>, size: ReadSize) -> Poll<Result<Read, StreamError>> {
     let Buffers { wire, plain, .. } = lane.buffers;
     let Side { socket, session } = lane.from;
     let Some(session) = session else {
@@ -372,6 +373,6 @@ fn already_gone(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotConnected { Ok(()) } else { Err(error) }
 }
 
-fn sink(error: impl Into<RelayError>) -> Fault {
+fn sink(error: impl Into<StreamError>) -> Fault {
     Fault::Sink(error.into())
 }

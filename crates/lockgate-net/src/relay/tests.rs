@@ -561,7 +561,7 @@ fn a_side_that_breaks_its_tls_is_named_and_told_and_the_other_is_reset() {
             *wire.last_mut().unwrap() ^= 1;
             send_all(&client, &wire).await;
             let (end, relay) = task.await.unwrap();
-            assert!(matches!(end, End::Failed(Which::Downstream, RelayError::Tls(_))), "{end:?}");
+            assert!(matches!(end, End::Failed(Which::Downstream, StreamError::Tls(_))), "{end:?}");
             drop(relay);
             let told = tls_client.receive(&receive_some(&client).await.unwrap()).unwrap_err();
             assert_eq!(told, rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac));
@@ -579,7 +579,7 @@ fn an_upstream_that_breaks_its_tls_is_named_and_the_client_does_not_take_it_for_
             Bench::new(tcp_sockets, None, Some(up.session()), Preface::default()).start();
         send_all(&origin, b"HTTP/1.1 200 OK\r\n\r\n").await;
         let (end, relay) = task.await.unwrap();
-        assert!(matches!(end, End::Failed(Which::Upstream, RelayError::Tls(_))), "{end:?}");
+        assert!(matches!(end, End::Failed(Which::Upstream, StreamError::Tls(_))), "{end:?}");
         drop(relay);
         assert_eq!(receive_some(&client).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     });
@@ -607,7 +607,7 @@ fn a_connection_that_breaks_is_named_whether_it_was_read_or_written() {
             drop(std::mem::replace(broken, tcp_sockets().0));
             let end = bench.start().task.await.unwrap().0;
             assert!(
-                matches!(&end, End::Failed(which, RelayError::Io(_)) if *which == breaks),
+                matches!(&end, End::Failed(which, StreamError::Io(_)) if *which == breaks),
                 "{breaks:?} {end:?}"
             );
         });
@@ -625,7 +625,7 @@ fn a_fatal_alert_of_a_peer_is_not_answered() {
         tls_client.seal_alert(42, &mut alert);
         send_all(&client, &alert).await;
         let (end, relay) = task.await.unwrap();
-        assert!(matches!(end, End::Failed(Which::Downstream, RelayError::Tls(SessionError::Alerted(42)))));
+        assert!(matches!(end, End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(42)))));
         drop(relay);
         assert_eq!(receive_all(&client).await.unwrap(), b"");
     });

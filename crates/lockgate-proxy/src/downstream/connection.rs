@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::relay::{End, RelayError, Which};
+use lockgate_net::relay::{End, Which};
 use lockgate_net::socket::Socket;
+use lockgate_net::stream::StreamError;
 use lockgate_net::tls::Acceptor;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
@@ -417,7 +418,7 @@ fn ending(end: End) -> Ending {
     match end {
         End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
         End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),
-        End::Failed(Which::Downstream, RelayError::Tls(SessionError::Alerted(alert))) => {
+        End::Failed(Which::Downstream, StreamError::Tls(SessionError::Alerted(alert))) => {
             Ending::because(Cause::ClientClosed, Side::Downstream, format_args!("alert {alert}"))
         }
         End::Failed(Which::Downstream, error) => Ending::because(Cause::ClientReset, Side::Downstream, error),

@@ -1,0 +1,119 @@
+//! Whom a request is for: its target and its Host taken together (RFC 9112 §3.2, §3.3).
+
+use crate::fields::Known;
+use crate::head::{RequestHead, Version};
+use crate::target::{self, Authority, Target, TargetError};
+
+/// What a request asks for, and of whom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked<'a> {
+    /// Host and port as they were written, if any: of the target where it has them, else Host.
+    pub host: &'a [u8],
+    /// The same, taken apart.
+    pub authority: Option<Authority<'a>>,
+    /// The path from its first slash on, as it was sent; `*` for the server as a whole, empty for CONNECT.
+    pub path: &'a [u8],
+    /// What follows the first question mark.
+    pub query: Option<&'a [u8]>,
+}
+
+/// Why it is not certain whom a request is for: always 400 (RFC 9112 §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AskedError {
+    /// The target.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// There must be one in HTTP/1.1.
+    #[error("Host is missing")]
+    NoHost,
+    /// There may be one line only: who reads the first and who reads the last would not agree.
+    #[error("Host is given more than once")]
+    Hosts,
+    /// Host is no host and port.
+    #[error("Host is malformed")]
+    BadHost,
+}
+
+/// Takes a request's target and Host together.
+///
+/// # Errors
+/// When they are malformed, or there is no Host where there must be one.
+pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
+    let mut hosts = head.fields.values(Known::Host);
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(AskedError::Hosts);
+    }
+    let named = match host {
+        None if head.version == Version::Http11 => return Err(AskedError::NoHost),
+        // RFC 9110 §7.2: empty where the target has no authority.
+        None | Some(b"") => None,
+        Some(host) => Some(Authority::parse(host).map_err(|_| AskedError::BadHost)?),
+    };
+    let host = host.unwrap_or_default();
+    let whole = head.target();
+    Ok(match target::parse(head.method, whole)? {
+        Target::Origin { path, query } => Asked { host, authority: named, path, query },
+        Target::Asterisk => Asked { host, authority: named, path: whole, query: None },
+        Target::Authority(authority) => {
+            Asked { host: whole, authority: Some(authority), path: b"", query: None }
+        }
+        // RFC 9112 §3.2.2: then Host is passed over, and made anew from the target.
+        Target::Absolute { authority, path, query, .. } => {
+            Asked { host: authority_text(whole), authority: Some(authority), path, query }
+        }
+    })
+}
+
+/// The text between `//` and the next slash or question mark.
+fn authority_text(absolute: &[u8]) -> &[u8] {
+    let start = memchr::memmem::find(absolute, b"//").map_or(0, |at| at + 2);
+    let rest = &absolute[start..];
+    &rest[..memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::Limits;
+    use crate::h1::parse::{self, Progress};
+
+    fn of(request: &str) -> Result<(String, String, Option<String>), AskedError> {
+        let mut head = RequestHead::default();
+        let input = format!("{request}\r\n\r\n");
+        let limits = Limits::default();
+        parse::request(input.as_bytes(), &mut Progress::default(), &limits, &mut head).unwrap().unwrap();
+        let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        asked(&head).map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
+    }
+
+    fn is(host: &str, path: &str, query: Option<&str>) -> Result<(String, String, Option<String>), AskedError> {
+        Ok((host.to_owned(), path.to_owned(), query.map(str::to_owned)))
+    }
+
+    /// RFC 9112 §3.2: "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that
+    /// lacks a Host header field and to any request message that contains more than one Host header field line or a
+    /// Host header field with an invalid field value."
+    #[test]
+    fn a_request_without_one_good_host_is_refused() {
+        assert_eq!(of("GET / HTTP/1.1"), Err(AskedError::NoHost));
+        assert_eq!(of("GET / HTTP/1.0"), is("", "/", None));
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: a\r\nHost: a"), Err(AskedError::Hosts));
+        assert_eq!(of("GET / HTTP/1.0\r\nHost: a\r\nhost: b"), Err(AskedError::Hosts));
+        for host in ["a b", "a/b", "user@a", "a:b", "a:99999", "[::1", "a,b", "a..b", "http://a"] {
+            assert_eq!(of(&format!("GET / HTTP/1.1\r\nHost: {host}")), Err(AskedError::BadHost), "{host}");
+        }
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: A.example.:8080"), is("A.example.:8080", "/", None));
+        assert_eq!(of("GET / HTTP/1.1\r\nHost:"), is("", "/", None));
+        assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
+    }
+
+    #[test]
+    fn the_authority_of_a_target_goes_over_host() {
+        let with = |target: &str| of(&format!("GET {target} HTTP/1.1\r\nHost: other"));
+        assert_eq!(with("http://a:81/b?c"), is("a:81", "/b", Some("c")));
+        assert_eq!(with("https://a"), is("a", "/", None));
+        assert_eq!(with("http://a?c"), is("a", "/", Some("c")));
+        assert_eq!(of("CONNECT a:443 HTTP/1.1\r\nHost: other"), is("a:443", "", None));
+    }
+}

@@ -1,0 +1,226 @@
+//! Messages as they come: a head, then its body's data.
+//!
+//! Data is lent from where it was received. Chunks that came together are moved together there, so that one read of a
+//! chunked body is one piece of data.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::Fields;
+use lockgate_http::h1::body::{BodyError, Decoder, Part};
+use lockgate_http::h1::parse::Progress;
+use lockgate_http::h1::{HeadError, Limits};
+use lockgate_http::head::BodyLength;
+use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
+
+/// Why a message could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection has broken.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// Its head is refused.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// Its body is refused.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The connection has ended in the middle of it.
+    #[error("ended in the middle of a message")]
+    Cut,
+}
+
+/// What one connection sends us.
+#[derive(Debug)]
+pub struct Reader {
+    inbox: Inbox,
+    progress: Progress,
+    decoder: Decoder,
+    /// Data of the body that was taken apart and not used; from the front of the inbox on.
+    data: Range<usize>,
+    /// Where in the inbox that follows which was not looked at.
+    behind: usize,
+    ended: bool,
+    trailers: Option<Box<Fields>>,
+    limits: Limits,
+    taken: u64,
+}
+
+impl Reader {
+    /// Nothing was read yet but `received`.
+    pub fn new(blocks: &Rc<Blocks>, received: &[u8]) -> Self {
+        let mut inbox = Inbox::new(blocks);
+        inbox.extend(received);
+        Self {
+            inbox,
+            progress: Progress::default(),
+            decoder: Decoder::new(BodyLength::Empty),
+            data: 0..0,
+            behind: 0,
+            ended: true,
+            trailers: None,
+            limits: Limits::default(),
+            taken: 0,
+        }
+    }
+
+    /// Limits for what follows.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Whether something has come that was not used: behind a message that has ended, the next one.
+    pub fn holds_bytes(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Whether the body has ended and all of its data was used.
+    pub fn has_ended(&self) -> bool {
+        self.ended && self.data.is_empty()
+    }
+
+    /// How much of the body's data was used so far.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// What is certain to come of the body's data, counting what has come.
+    pub fn remaining(&self) -> Option<u64> {
+        Some(self.decoder.remaining()? + self.data.len() as u64)
+    }
+
+    /// The trailer section of the body that has ended, if it had one.
+    pub fn trailers(&self) -> Option<&Fields> {
+        self.trailers.as_deref().filter(|trailers| self.ended && !trailers.is_empty())
+    }
+
+    /// Takes what was received and not used, as the first bytes of another protocol.
+    pub fn into_received(self) -> Vec<u8> {
+        self.inbox.bytes().to_vec()
+    }
+
+    /// Reads until `parse` has a whole head; `false` when the connection ended before its first byte.
+    ///
+    /// # Errors
+    /// When the head is refused, or the connection ends within it.
+    pub fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        mut parse: impl FnMut(&[u8], &mut Progress, &Limits) -> Result<Option<usize>, HeadError>,
+    ) -> Poll<Result<bool, ReadError>> {
+        loop {
+            if !self.inbox.is_empty()
+                && let Some(used) = parse(self.inbox.bytes(), &mut self.progress, &self.limits)?
+            {
+                self.inbox.consume(used);
+                return Poll::Ready(Ok(true));
+            }
+            match stream.poll_read(cx, &mut self.inbox) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) if self.inbox.is_empty() => return Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => {
+                    self.inbox.settle();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Begins a body of that length, of which something may have come with the head.
+    ///
+    /// # Errors
+    /// When what has come is no such body.
+    pub fn begin_body(&mut self, length: BodyLength) -> Result<(), ReadError> {
+        self.decoder = Decoder::new(length);
+        self.data = 0..0;
+        self.behind = 0;
+        self.ended = self.decoder.has_ended();
+        self.trailers = None;
+        self.taken = 0;
+        if self.ended { Ok(()) } else { self.decode() }
+    }
+
+    /// Completes when there is [`data`](Self::data), or none follows.
+    ///
+    /// # Errors
+    /// When it is no body, or the connection ends within it.
+    pub fn poll_data(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), ReadError>> {
+        while self.data.is_empty() && !self.ended {
+            match stream.poll_read(cx, &mut self.inbox) {
+                Poll::Ready(Ok(true)) => self.decode()?,
+                Poll::Ready(Ok(false)) if self.decoder.may_close() => self.ended = true,
+                Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Pending => {
+                    self.inbox.settle();
+                    return Poll::Pending;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Data of the body that has come.
+    pub fn data(&self) -> &[u8] {
+        &self.inbox.bytes()[self.data.clone()]
+    }
+
+    /// Whether neither data nor trailers follow what has come.
+    pub fn is_last(&self) -> bool {
+        self.ended && self.trailers().is_none()
+    }
+
+    /// Lets go of so much of the data.
+    pub fn consume(&mut self, count: usize) {
+        self.data.start = (self.data.start + count).min(self.data.end);
+        self.taken += count as u64;
+        if self.data.is_empty() {
+            self.inbox.consume(self.behind);
+            self.data = 0..0;
+            self.behind = 0;
+        }
+    }
+
+    /// Gives memory back while whoever takes the data is waited for.
+    pub fn settle(&mut self) {
+        self.inbox.settle();
+    }
+
+    /// Takes apart what has come.
+    fn decode(&mut self) -> Result<(), ReadError> {
+        loop {
+            let trailers = self.trailers.get_or_insert_default();
+            let part = self.decoder.decode(&self.inbox.bytes()[self.behind..], &self.limits, trailers)?;
+            match part {
+                Part::Data(range) => {
+                    let (from, to) = (self.behind + range.start, self.behind + range.end);
+                    if self.data.is_empty() {
+                        self.data = from..to;
+                    } else {
+                        self.inbox.bytes_mut().copy_within(from..to, self.data.end);
+                        self.data.end += to - from;
+                    }
+                    self.behind = to;
+                }
+                Part::More(used) => {
+                    self.behind += used;
+                    break;
+                }
+                Part::End(used) => {
+                    self.behind += used;
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        if self.data.is_empty() {
+            self.inbox.consume(self.behind);
+            self.behind = 0;
+        }
+        Ok(())
+    }
+}

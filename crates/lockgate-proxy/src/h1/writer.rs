@@ -1,0 +1,185 @@
+//! Messages as they go: what is small is gathered, what is large leaves from where it was received, and both leave in
+//! one write.
+
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use lockgate_http::fields::Fields;
+use lockgate_http::h1::encode;
+use lockgate_http::head::BodyLength;
+use lockgate_net::stream::{Blocks, Stream, StreamError};
+
+/// Data up to this size is copied behind what it follows: cheaper than one more slice in the system call.
+const SMALL: usize = 4 * 1024;
+/// What may be gathered before it must leave.
+const GATHERED: usize = 16 * 1024;
+
+/// What we send over one connection.
+#[derive(Debug)]
+pub struct Writer {
+    blocks: Rc<Blocks>,
+    /// Heads, small data, and what is around chunks; sent up to `sent`.
+    out: Vec<u8>,
+    sent: usize,
+    chunked: bool,
+    /// Bytes of data that the chunk whose size was written still needs.
+    owed: usize,
+    ended: bool,
+    moved: u64,
+}
+
+impl Writer {
+    /// Nothing was written yet.
+    pub fn new(blocks: &Rc<Blocks>) -> Self {
+        Self {
+            blocks: Rc::clone(blocks),
+            out: Vec::new(),
+            sent: 0,
+            chunked: false,
+            owed: 0,
+            ended: true,
+            moved: 0,
+        }
+    }
+
+    /// Where a head is written to; it leaves with the first data, or by a flush.
+    pub fn head(&mut self) -> &mut Vec<u8> {
+        if self.out.capacity() == 0 {
+            self.out = self.blocks.text();
+        }
+        &mut self.out
+    }
+
+    /// Begins the body whose head was just written.
+    pub fn begin_body(&mut self, length: BodyLength) {
+        self.chunked = length == BodyLength::Chunked;
+        self.owed = 0;
+        self.ended = length == BodyLength::Empty;
+        self.moved = 0;
+    }
+
+    /// Whether the whole message was taken; it may still have to be flushed.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether something waits to leave.
+    pub fn holds_bytes(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// How much of the body's data was taken so far.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Takes data of the body and says how much of it; `last` when none follows.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, StreamError>> {
+        if self.out.len() - self.sent > GATHERED {
+            ready!(self.poll_flush(cx, stream))?;
+        }
+        let here = if self.chunked && self.owed > 0 { &data[..data.len().min(self.owed)] } else { data };
+        let last = last && here.len() == data.len();
+        if self.chunked && self.owed == 0 && !here.is_empty() {
+            self.owed = here.len();
+            encode::chunk(self.head(), here.len());
+        }
+        if here.len() <= SMALL {
+            self.head().extend_from_slice(here);
+            self.took(here.len());
+            if last {
+                self.finish(None);
+            }
+            return Poll::Ready(Ok(here.len()));
+        }
+        let around: &[u8] = match (self.chunked && self.owed == here.len(), last) {
+            (true, true) => b"\r\n0\r\n\r\n",
+            (true, false) => b"\r\n",
+            (false, _) => b"",
+        };
+        let before = self.out.len() - self.sent;
+        let written = match (before, around.len()) {
+            (0, 0) => ready!(stream.poll_write(cx, &self.blocks, &[here])),
+            (_, 0) => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here])),
+            _ => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here, around])),
+        }?;
+        if written < before {
+            self.sent += written;
+            // Whether there is room for more, the next turn finds out.
+            return Poll::Ready(Ok(0));
+        }
+        self.clear();
+        let taken = (written - before).min(here.len());
+        if self.chunked {
+            self.owed -= taken;
+        }
+        self.moved += taken as u64;
+        if taken == here.len() {
+            if !around.is_empty() {
+                self.head().extend_from_slice(&around[written - before - taken..]);
+            }
+            self.ended |= last;
+        }
+        Poll::Ready(Ok(taken))
+    }
+
+    fn took(&mut self, count: usize) {
+        self.moved += count as u64;
+        if self.chunked && count > 0 {
+            self.owed -= count;
+            if self.owed == 0 {
+                self.head().extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    /// Ends the body.
+    pub fn finish(&mut self, trailers: Option<&Fields>) {
+        if std::mem::replace(&mut self.ended, true) || !self.chunked {
+            return;
+        }
+        let out = self.head();
+        match trailers {
+            None => out.extend_from_slice(encode::LAST_CHUNK),
+            Some(trailers) => {
+                out.extend_from_slice(b"0\r\n");
+                encode::fields(out, trailers, |_| true);
+                encode::end(out);
+            }
+        }
+    }
+
+    /// Completes when everything that was taken has left.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+        while self.sent < self.out.len() {
+            self.sent += ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..]]))?;
+        }
+        self.clear();
+        stream.poll_flush(cx)
+    }
+
+    /// Forgets what was not sent: it belongs to a message that is given up.
+    pub fn discard(&mut self) {
+        self.clear();
+        self.ended = true;
+    }
+
+    fn clear(&mut self) {
+        self.sent = 0;
+        if self.out.capacity() > 0 {
+            self.blocks.take_back(std::mem::take(&mut self.out));
+        }
+    }
+}
