@@ -8,12 +8,18 @@
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
 //! - [`forwarding`]: what an intermediary must change on the way.
+//! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
 
 #![forbid(unsafe_code)]
 
+<<<<<<< HEAD
 pub mod asked;
+=======
+pub mod date;
+>>>>>>> seen
 pub mod fields;
 pub mod forwarding;
 pub mod h1;
 pub mod head;
+pub mod status;
 pub mod target;

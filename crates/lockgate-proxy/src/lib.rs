@@ -8,10 +8,13 @@
 
 pub mod access_log;
 pub mod action;
+pub mod answer;
 pub mod clock;
 pub mod downstream;
 pub mod h1;
+mod escape;
 pub mod limits;
 pub mod metrics;
+pub mod request_id;
 pub mod upstream;
 pub mod worker;

@@ -1,0 +1,154 @@
+//! The name of one exchange, the same in the log, in what the origin is told and in an error that a client sees.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+
+/// Most bytes of an id that came with the request: two UUIDs with a separator, or a trace's id with much beside it.
+const LONGEST: usize = 80;
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+/// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if somebody we trust did.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RequestId {
+    text: [u8; LONGEST],
+    length: u8,
+}
+
+impl RequestId {
+    /// Takes an id from a request's field, if it is one; whether its sender is trusted is for the caller to know.
+    ///
+    /// Letters, digits and `-._~+:`: nothing that a log, a page or a shell could read as more than a name.
+    pub fn accept(value: &[u8]) -> Option<Self> {
+        let harmless = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+:".contains(byte);
+        if value.is_empty() || !value.iter().all(harmless) {
+            return None;
+        }
+        let mut text = [0; LONGEST];
+        text.get_mut(..value.len())?.copy_from_slice(value);
+        Some(Self { text, length: value.len() as u8 })
+    }
+
+    /// The id, in ASCII.
+    pub fn as_str(&self) -> &str {
+        self.text
+            .get(..usize::from(self.length))
+            .and_then(|text| str::from_utf8(text).ok())
+            .unwrap_or_default()
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Makes the ids of one process.
+///
+/// An id is a keyed permutation of the connection's number and the exchange's, so no two exchanges of a process have the
+/// same, and none tells how many there were. It is not a secret: whoever holds one proves nothing by it.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestIds {
+    keys: [u64; 4],
+}
+
+impl RequestIds {
+    /// Ids of a process with `keys`, which are to be random.
+    pub const fn new(keys: [u64; 4]) -> Self {
+        Self { keys }
+    }
+
+    /// Ids with keys from the operating system.
+    pub fn random() -> Self {
+        // The standard library's hasher is keyed from there; its outputs are as good as what it was keyed with.
+        let random = RandomState::new();
+        Self::new([1_u64, 2, 3, 4].map(|n| random.hash_one(n)))
+    }
+
+    /// The id of an exchange: number `exchange` of the connection numbered `connection`.
+    pub fn id(&self, connection: u64, exchange: u64) -> RequestId {
+        // A Feistel network of four rounds is a permutation whatever its rounds are.
+        let (mut left, mut right) = (connection, exchange);
+        for key in self.keys {
+            (left, right) = (right, left ^ mix(right, key));
+        }
+        let mut text = [0; LONGEST];
+        let bytes = left.to_be_bytes().into_iter().chain(right.to_be_bytes());
+        for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
+            digits.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+        RequestId { text, length: 32 }
+    }
+}
+
+/// Every bit of the input and of the key reaches every bit of the output: two products, each folded onto itself.
+fn mix(n: u64, key: u64) -> u64 {
+    let fold = |n: u64, by: u64| {
+        let product = u128::from(n) * u128::from(by);
+        (product as u64) ^ ((product >> 64) as u64)
+    };
+    // Odd numbers without a pattern: digits of π and of e.
+    fold(fold(n ^ key, 0x9216_d5d9_8979_fb1b) ^ key.rotate_left(32), 0xb7e1_5162_8aed_2a6b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_exchanges_have_the_same_id() {
+        let ids = RequestIds::random();
+        let mut seen = HashSet::new();
+        for connection in (0..200).chain(u64::MAX - 200..=u64::MAX) {
+            for exchange in 0..50 {
+                let id = ids.id(connection, exchange);
+                assert_eq!(id.as_str().len(), 32);
+                assert!(id.as_str().bytes().all(|byte| HEX.contains(&byte)));
+                assert!(seen.insert(id.as_str().to_owned()), "{connection} {exchange}");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_and_other_processes_have_nothing_in_common() {
+        let ids = RequestIds::new([0x1234_5678, u64::MAX / 3, 0xfeed_f00d_dead_beef, 0x0bad_cafe_0000_0001]);
+        let common = |a: RequestId, b: RequestId| {
+            a.as_str().bytes().zip(b.as_str().bytes()).filter(|(a, b)| a == b).count()
+        };
+        // Of 32 digits two are the same by chance.
+        for n in 0..1_000 {
+            assert!(common(ids.id(7, n), ids.id(7, n + 1)) < 14, "{n}");
+            assert!(common(ids.id(n, 0), ids.id(n + 1, 0)) < 14, "{n}");
+        }
+        assert!(common(RequestIds::random().id(1, 1), RequestIds::random().id(1, 1)) < 14);
+    }
+
+    #[test]
+    fn only_a_short_harmless_id_is_accepted() {
+        let own = RequestIds::random().id(1, 2);
+        for accepted in ["a", "5f0c2b1e-7c1d-4e5a-9b1f-0a2b3c4d5e6f", "1:2_3.4~5+6", own.as_str()] {
+            assert_eq!(RequestId::accept(accepted.as_bytes()).unwrap().as_str(), accepted);
+        }
+        for refused in [
+            &b""[..],
+            b"a b",
+            b"a\"b",
+            b"a\\",
+            b"<b>",
+            b"a\r\nb",
+            b"\0",
+            "é".as_bytes(),
+            &[b'a'; LONGEST + 1],
+        ] {
+            assert_eq!(RequestId::accept(refused), None);
+        }
+        assert!(RequestId::accept(&[b'a'; LONGEST]).is_some());
+    }
+}
