@@ -201,6 +201,16 @@ impl Pool {
         Err(last.unwrap_or(DialError::Full))
     }
 
+    /// A place at one of them, if it has one.
+    pub fn try_hold(&self, index: usize) -> Option<Hold> {
+        self.endpoints.get(index).and_then(try_take)
+    }
+
+    /// Which of them `endpoint` is.
+    pub fn index_of(&self, endpoint: &Arc<Endpoint>) -> usize {
+        self.endpoints.iter().position(|one| Arc::ptr_eq(one, endpoint)).unwrap_or_default()
+    }
+
     /// Fewest connections first; of equals, another one each time.
     fn order(&self) -> Vec<&Arc<Endpoint>> {
         let first = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len().max(1);

@@ -1,0 +1,141 @@
+//! One request and its answer: what is known when it begins, and what came of it.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_http::asked::Asked;
+use lockgate_http::forwarding::Client;
+use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::stream::StreamError;
+
+use crate::access_log::{Cause, Side};
+use crate::answer::Fault;
+use crate::clock::{Cut, Guard};
+use crate::h1::{Link, ReadError};
+use crate::upstream::{DialError, Endpoint};
+use crate::worker::Worker;
+
+/// A request whose head was read, and the way back.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// The worker that serves it.
+    pub worker: &'a Rc<Worker>,
+    /// The connection's deadlines.
+    pub guard: &'a Guard,
+    /// The client's connection: the body comes from there, the answer goes there.
+    pub down: &'a mut Link,
+    /// What was asked.
+    pub head: &'a RequestHead,
+    /// Of whom and what.
+    pub asked: Asked<'a>,
+    /// Its body.
+    pub length: BodyLength,
+    /// Who asked.
+    pub client: Client<'a>,
+    /// Whether the client's connection may be kept.
+    pub keep: bool,
+    /// What has come of it so far.
+    pub outcome: Outcome,
+}
+
+/// What came of an exchange.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What was answered; 0 when nothing was.
+    pub status: u16,
+    /// Why it is not the origin's whole answer, if it is not.
+    pub failure: Option<Failure>,
+    /// Data of the request's body that was taken.
+    pub received: u64,
+    /// Data of the answer's body that was handed on.
+    pub sent: u64,
+    /// Who answered, or failed to.
+    pub endpoint: Option<Arc<Endpoint>>,
+    /// Whether the connection to it had been used before.
+    pub reused: bool,
+    /// Attempts beyond the first.
+    pub retries: u32,
+    /// From the request's head to a connection with an endpoint.
+    pub connect: Option<Duration>,
+    /// From there to the answer's head.
+    pub first_byte: Option<Duration>,
+    /// Whether the client's connection can take another request.
+    pub reusable: bool,
+}
+
+/// Why there is no answer of an origin, or not the whole of it.
+#[derive(Debug)]
+pub struct Failure {
+    /// What a client is told, if it is still to be told something.
+    pub fault: Option<Fault>,
+    /// The word in the log.
+    pub cause: Cause,
+    /// At whose side.
+    pub side: Side,
+    /// For the log: what a client is not told.
+    pub detail: Cow<'static, str>,
+}
+
+impl Failure {
+    /// One that a client is told of.
+    pub fn of(fault: Fault) -> Self {
+        Self::because(fault, Cow::Borrowed(""))
+    }
+
+    /// The same, with more for the log.
+    pub fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { fault: Some(fault), cause: fault.cause(), side: fault.side(), detail: detail.into() }
+    }
+
+    /// One after which there is nobody to be told.
+    pub fn silent(cause: Cause, side: Side, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { fault: None, cause, side, detail: detail.into() }
+    }
+
+    /// The client's connection has broken.
+    pub fn client(error: &StreamError) -> Self {
+        Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
+    }
+
+    /// The client's body cannot be read to its end.
+    pub fn upload(error: &ReadError) -> Self {
+        match error {
+            ReadError::Stream(error) => Self::client(error),
+            ReadError::Cut => Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body"),
+            ReadError::Head(_) | ReadError::Body(_) => Self::because(Fault::Malformed, error.to_string()),
+        }
+    }
+
+    /// We cut the exchange short; `fault` is what a deadline means.
+    pub fn cut(cut: Cut, fault: Fault) -> Self {
+        match cut {
+            Cut::Deadline => Self::of(fault),
+            Cut::Idle => Self::silent(Cause::Idle, Side::Lockgate, ""),
+            Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
+            Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
+        }
+    }
+}
+
+impl From<DialError> for Failure {
+    fn from(error: DialError) -> Self {
+        let fault = match &error {
+            DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
+            DialError::Full => Fault::QueueTimeout,
+            DialError::Failed { error, .. } => match error.kind() {
+                std::io::ErrorKind::TimedOut => Fault::ConnectionTimeout,
+                std::io::ErrorKind::NotFound => Fault::Dns,
+                _ => Fault::ConnectionRefused,
+            },
+        };
+        Self::because(fault, error.to_string())
+    }
+}
+
+/// Time since a moment, and the moment itself from now on.
+pub fn lap(since: &mut Instant) -> Duration {
+    let now = Instant::now();
+    now.duration_since(std::mem::replace(since, now))
+}
