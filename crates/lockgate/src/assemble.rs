@@ -15,7 +15,7 @@ use lockgate_net::tls::{
     self, Acceptor, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError, Warning,
 };
 use lockgate_proxy::downstream::{AcceptProxy, Listener};
-use lockgate_proxy::upstream::{Endpoint, Place, Pool};
+use lockgate_proxy::upstream::{Balance, Endpoint, Member, Place, Pool};
 
 use crate::resolver::Resolver;
 
@@ -202,8 +202,9 @@ impl Assembler<'_> {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
-        let endpoints = tcp.upstream.endpoints.iter().map(|endpoint| self.endpoint(endpoint)).collect();
-        Some(Pool::new(endpoints, connector))
+        let endpoints = tcp.upstream.endpoints.iter();
+        let members = endpoints.map(|endpoint| Member::new(self.endpoint(endpoint), 1)).collect();
+        Some(Pool::new(members, Balance::Least, connector))
     }
 
     fn connector(&mut self, written: &config::UpstreamTls) -> Option<Arc<Connector>> {

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::metrics::{self, WorkerCells};
-use lockgate_proxy::upstream::Endpoint;
+use lockgate_proxy::upstream::{Endpoint, Member};
 use lockgate_proxy::worker::{Published, Shared};
 use serde_json::{Value, json};
 
@@ -45,7 +45,8 @@ impl Exposition {
         let name = |planned: &Planned| planned.listener.name.clone();
         let acceptor = |planned: &Planned| Some((name(planned), planned.listener.tls.clone()?));
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
-        for endpoint in listeners.iter().flat_map(|planned| planned.listener.pool.endpoints()) {
+        let members = listeners.iter().flat_map(|planned| planned.listener.pool.members());
+        for endpoint in members.map(Member::endpoint) {
             if !endpoints.iter().any(|known| Arc::ptr_eq(known, endpoint)) {
                 endpoints.push(Arc::clone(endpoint));
             }

@@ -1,6 +1,14 @@
 //! The origin's side: endpoints, which of them is next, and the connection to it.
 
+mod balance;
+mod endpoint;
+mod latency;
 pub mod name;
 mod pool;
+mod random;
 
-pub use pool::{DialError, Dialled, Endpoint, Hold, Place, Pool};
+pub use balance::{Balance, Balancer, Member};
+pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
+pub use latency::Latency;
+pub use pool::{DialError, Dialled, Pool};
+pub use random::Random;
