@@ -12,11 +12,8 @@
 
 #![forbid(unsafe_code)]
 
-<<<<<<< HEAD
 pub mod asked;
-=======
 pub mod date;
->>>>>>> seen
 pub mod fields;
 pub mod forwarding;
 pub mod h1;

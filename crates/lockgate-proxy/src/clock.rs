@@ -10,8 +10,8 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,8 @@ const SWEPT_EACH_TICK: usize = 1024;
 /// Ticks that a worker still gets after its last connection, so that rates over some seconds fall to zero.
 const AFTERGLOW: u32 = 64;
 const NEVER: u64 = u64::MAX;
+/// What clocks count from: one for the process, because workers tell each other times.
+static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// The tick as it reaches one worker from another thread.
 #[derive(Debug, Default)]
@@ -92,7 +94,7 @@ impl Clock {
     /// A clock that is driven by `pulse`.
     pub fn new(pulse: Arc<Pulse>) -> Rc<Self> {
         Rc::new(Self {
-            start: Instant::now(),
+            start: *ORIGIN,
             now: Cell::new(0),
             swept: Cell::new(0),
             watches: RefCell::default(),
@@ -103,7 +105,7 @@ impl Clock {
         })
     }
 
-    /// Milliseconds since the worker started, as of the last tick or connection.
+    /// Milliseconds since the process began to work, the same for every worker, as of the last tick or connection.
     pub fn now(&self) -> u64 {
         self.now.get()
     }

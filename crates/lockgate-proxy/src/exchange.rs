@@ -124,6 +124,7 @@ impl From<DialError> for Failure {
         let fault = match &error {
             DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
             DialError::Full => Fault::QueueTimeout,
+            DialError::Down => Fault::NoEndpoint,
             DialError::Failed { error, .. } => match error.kind() {
                 std::io::ErrorKind::TimedOut => Fault::ConnectionTimeout,
                 std::io::ErrorKind::NotFound => Fault::Dns,

@@ -9,20 +9,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use lockgate_http::date;
+use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::relay::Scratch;
 use lockgate_net::splice::Pipes;
+use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
 use crate::access_log::Log;
 use crate::clock::{Clock, Cut, Pulse, Watch};
 use crate::limits::{Limit, PerClient};
 use crate::metrics::WorkerCells;
+use crate::upstream::{Keeping, Pool, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
 /// Milliseconds between two publications of them.
 const PUBLISHED_EVERY: u64 = 1_000;
+
+/// Milliseconds between two looks at the idle connections to endpoints.
+const TIDIED_EVERY: u64 = 1_000;
+/// Heads that are kept for later.
+const SPARE: usize = 64;
 
 /// What all workers share: settings that do not change, and the limits of the process.
 pub struct Shared {
@@ -62,6 +71,8 @@ pub struct Setup {
     pub log: Option<Log>,
     /// Pipes that it may have open for splicing.
     pub pipes: usize,
+    /// The pools of the sites, and how connections to them are kept.
+    pub pools: Vec<(Arc<Pool>, Keeping)>,
 }
 
 /// What the connections of one worker share.
@@ -73,21 +84,63 @@ pub struct Worker {
     pub clock: Rc<Clock>,
     /// Buffers of the relays.
     pub scratch: Rc<Scratch>,
+    /// Buffers of what is read and looked at.
+    pub blocks: Rc<Blocks>,
     /// Counters.
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
     pub log: RefCell<Option<Log>>,
+    /// Heads of requests that nobody uses now.
+    pub requests: Spare<RequestHead>,
+    /// Heads of answers that nobody uses now.
+    pub answers: Spare<ResponseHead>,
+    upstreams: Box<[Rc<Upstream>]>,
+    date: Cell<(u64, [u8; date::LENGTH])>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
+    tidied_at: Cell<u64>,
     stopping: Cell<bool>,
     stop: Notify,
+}
+
+/// Boxes that are used again: a head keeps the memory that it has grown to.
+#[derive(Debug)]
+pub struct Spare<T>(RefCell<Vec<Box<T>>>);
+
+impl<T> Default for Spare<T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<T: Default> Spare<T> {
+    /// One that was used before, or a new one.
+    pub fn take(&self) -> Box<T> {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Gives one back.
+    pub fn give(&self, spare: Box<T>) {
+        let mut kept = self.0.borrow_mut();
+        if kept.len() < SPARE {
+            kept.push(spare);
+        }
+    }
 }
 
 impl Worker {
     /// A worker without connections.
     pub fn new(setup: Setup) -> Rc<Self> {
+        let blocks = Blocks::new();
+        let upstream = |(pool, keeping)| Upstream::new(pool, keeping, &blocks);
+        let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
+            blocks,
+            requests: Spare::default(),
+            answers: Spare::default(),
+            upstreams,
+            date: Cell::new((0, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
             scratch: Scratch::new(Pipes::new(setup.pipes)),
@@ -96,6 +149,7 @@ impl Worker {
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             published: setup.top,
             published_at: Cell::new(0),
+            tidied_at: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
@@ -111,6 +165,27 @@ impl Worker {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
         }
+        if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
+            self.tidied_at.set(self.clock.now());
+            self.upstreams.iter().for_each(|upstream| upstream.tidy(self.clock.now()));
+        }
+    }
+
+    /// One of the pools of the sites.
+    pub fn upstream(&self, number: usize) -> &Rc<Upstream> {
+        &self.upstreams[number]
+    }
+
+    /// The time as messages have it (RFC 9110 §5.6.7).
+    pub fn date(&self) -> [u8; date::LENGTH] {
+        let now = unix_millis() / 1_000;
+        let (second, text) = self.date.get();
+        if second == now {
+            return text;
+        }
+        let text = date::imf_fixdate(now);
+        self.date.set((now, text));
+        text
     }
 
     /// Adds what a connection has moved since the last time to the counters and its client's account.

@@ -14,8 +14,8 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::tls::{
     self, Acceptor, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError, Warning,
 };
-use lockgate_proxy::downstream::{AcceptProxy, Listener};
-use lockgate_proxy::upstream::{Endpoint, Place, Pool};
+use lockgate_proxy::downstream::{AcceptProxy, Http, Listener, Relaying, Service};
+use lockgate_proxy::upstream::{Balance, Endpoint, Keeping, Member, Place, Pool};
 
 use crate::resolver::Resolver;
 
@@ -23,6 +23,10 @@ use crate::resolver::Resolver;
 pub(crate) struct Assembly {
     /// In the order of the configuration.
     pub(crate) listeners: Vec<Planned>,
+    /// Every pool, of relays and of sites, by the name of the table that has it.
+    pub(crate) pools: Vec<(String, Arc<Pool>)>,
+    /// The pools that sites use, by the number that they have there, and how connections to them are kept.
+    pub(crate) upstreams: Vec<(Arc<Pool>, Keeping)>,
     /// Where tickets get their keys.
     pub(crate) rings: Vec<Arc<TicketRing>>,
     /// Every host name that must be resolved.
@@ -33,8 +37,8 @@ impl Assembly {
     /// Every file that is read again when it changes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let listeners = self.listeners.iter().map(|planned| &planned.listener);
-        let certificates = listeners.clone().filter_map(|listener| listener.tls.as_ref());
-        let authorities = listeners.filter_map(|listener| listener.pool.tls.as_ref()?.file());
+        let certificates = listeners.filter_map(|listener| listener.tls.as_ref());
+        let authorities = self.pools.iter().filter_map(|(_, pool)| pool.tls.as_ref()?.file());
         let keys = self.rings.iter().filter_map(|ring| ring.file());
         let others = authorities.chain(keys).map(PathBuf::from);
         certificates.flat_map(|acceptor| acceptor.files()).chain(others).collect()
@@ -63,12 +67,14 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         endpoints: HashMap::new(),
         resolver: Resolver::default(),
         failed: false,
+        upstreams: Vec::new(),
+        pools: Vec::new(),
     };
     let listeners: Vec<Planned> =
         config.tcp.iter().filter_map(|tcp| assembler.listener(config, tcp)).collect();
-    let Assembler { rings, resolver, failed, .. } = assembler;
+    let Assembler { rings, resolver, failed, pools, upstreams, .. } = assembler;
     let rings = rings.into_iter().map(|(_, ring)| ring).collect();
-    (!failed).then_some(Assembly { listeners, rings, resolver })
+    (!failed).then_some(Assembly { listeners, pools, upstreams, rings, resolver })
 }
 
 struct Assembler<'a> {
@@ -78,6 +84,8 @@ struct Assembler<'a> {
     /// Listeners with the same endpoint share its count and its `max`.
     endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     resolver: Resolver,
+    pools: Vec<(String, Arc<Pool>)>,
+    upstreams: Vec<(Arc<Pool>, Keeping)>,
     failed: bool,
 }
 
@@ -102,20 +110,28 @@ impl Assembler<'_> {
             fast_open: config.socket.fast_open,
             defer_accept: client_first.then_some(tcp.timeouts.handshake),
         };
-        let listener = Listener {
-            name: tcp.name.clone(),
-            tls,
-            accept_proxy,
+        let pool = Arc::new(pool);
+        self.pools.push((tcp.name.clone(), Arc::clone(&pool)));
+        let service = if std::env::var_os("LOCKGATE_HTTP").is_some() {
+            self.upstreams.push((pool, Keeping { max: 256, lifetime: 60_000, requests: 10_000 }));
+            Service::Http(Http { action: lockgate_proxy::action::proxy::Proxy { upstream: self.upstreams.len() - 1, connect: tcp.timeouts.connect, response: Duration::from_secs(60), retries: 1 }, limits: Default::default(), head: Duration::from_secs(10), idle: Duration::from_secs(75) })
+        } else { Service::Relay(Relaying {
+            pool,
             proxy_protocol: tcp.proxy_protocol.map(|version| match version {
                 config::ProxyVersion::V1 => ProxyVersion::V1,
                 config::ProxyVersion::V2 => ProxyVersion::V2,
             }),
-            pool: Arc::new(pool),
-            handshake: tcp.timeouts.handshake,
             connect: tcp.timeouts.connect,
             idle: tcp.timeouts.tunnel_idle,
             keepalive: config.socket.keepalive,
             max_lifetime: tcp.max_lifetime,
+        }) };
+        let listener = Listener {
+            name: tcp.name.clone(),
+            tls,
+            accept_proxy,
+            handshake: tcp.timeouts.handshake,
+            service,
         };
         Some(Planned {
             listener: Arc::new(listener),
@@ -202,8 +218,9 @@ impl Assembler<'_> {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
-        let endpoints = tcp.upstream.endpoints.iter().map(|endpoint| self.endpoint(endpoint)).collect();
-        Some(Pool::new(endpoints, connector))
+        let endpoints = tcp.upstream.endpoints.iter();
+        let members = endpoints.map(|endpoint| Member::new(self.endpoint(endpoint), 1)).collect();
+        Some(Pool::new(members, Balance::Least, connector))
     }
 
     fn connector(&mut self, written: &config::UpstreamTls) -> Option<Arc<Connector>> {

@@ -9,11 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::metrics::{self, WorkerCells};
-use lockgate_proxy::upstream::Endpoint;
+use lockgate_proxy::upstream::{Endpoint, Member};
 use lockgate_proxy::worker::{Published, Shared};
 use serde_json::{Value, json};
 
-use crate::assemble::Planned;
+use crate::assemble::{Assembly, Planned};
 
 /// Clients that `/top` lists.
 const LISTED: usize = 100;
@@ -36,16 +36,18 @@ pub(crate) struct Exposition {
 impl Exposition {
     /// Shows what `shards` count and what else the process shares; `lost` counts the access log's lost lines.
     pub(crate) fn new(
-        listeners: &[Planned],
+        assembly: &Assembly,
         shards: Arc<Shards<WorkerCells>>,
         shared: Arc<Shared>,
         tops: Vec<Published>,
         lost: Option<Arc<AtomicU64>>,
     ) -> Self {
+        let listeners = &assembly.listeners;
         let name = |planned: &Planned| planned.listener.name.clone();
         let acceptor = |planned: &Planned| Some((name(planned), planned.listener.tls.clone()?));
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
-        for endpoint in listeners.iter().flat_map(|planned| planned.listener.pool.endpoints()) {
+        let members = assembly.pools.iter().flat_map(|(_, pool)| pool.members());
+        for endpoint in members.map(Member::endpoint) {
             if !endpoints.iter().any(|known| Arc::ptr_eq(known, endpoint)) {
                 endpoints.push(Arc::clone(endpoint));
             }

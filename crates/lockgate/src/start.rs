@@ -290,6 +290,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             top: Arc::clone(&top),
             log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
             pipes,
+            pools: assembly.upstreams.clone(),
         };
         let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, (sockets, owner))| {
             let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
@@ -306,7 +307,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         tops.push(top);
     }
     let lost = log.as_ref().map(LogWriter::lost);
-    let exposition = Arc::new(Exposition::new(&assembly.listeners, shards, shared, tops, lost));
+    let exposition = Arc::new(Exposition::new(&assembly, shards, shared, tops, lost));
     let readiness = Arc::default();
     let (metrics, metrics_at) = metrics.unzip();
     let left = threads.len();

@@ -198,15 +198,17 @@ impl Running {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
         }
-        for planned in &self.assembly.listeners {
-            let name = &planned.listener.name;
-            match planned.listener.pool.tls.as_ref().map(|connector| connector.reload()) {
-                Some(Ok(true)) => tracing::info!(listener = %name, "authorities of the endpoints replaced"),
+        for (name, pool) in &self.assembly.pools {
+            match pool.tls.as_ref().map(|connector| connector.reload()) {
+                Some(Ok(true)) => tracing::info!(pool = %name, "authorities of the endpoints replaced"),
                 Some(Err(error)) => {
-                    tracing::error!(listener = %name, %error, "the old authorities stay in use")
+                    tracing::error!(pool = %name, %error, "the old authorities stay in use")
                 }
                 Some(Ok(false)) | None => {}
             }
+        }
+        for planned in &self.assembly.listeners {
+            let name = &planned.listener.name;
             let Some(acceptor) = &planned.listener.tls else { continue };
             let report = acceptor.reload();
             for path in &report.changed {

@@ -1,3 +1,4 @@
-//! What is done with a connection once it is open: so far it is relayed.
+//! What is done with a connection or an exchange.
 
+pub mod proxy;
 pub mod relay;

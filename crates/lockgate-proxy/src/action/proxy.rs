@@ -8,6 +8,7 @@ mod replay;
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ use crate::answer::Fault;
 use crate::clock::Cut;
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
-use crate::upstream::{Lease, Upstream};
+use crate::upstream::{self, Lease, Wanted};
 
 use replay::Replay;
 
@@ -66,41 +67,38 @@ impl Proxy {
         let upstream = Rc::clone(exchange.worker.upstream(self.upstream));
         let mut replay = Replay::new(exchange.head.method.is_idempotent());
         let mut clock = Instant::now();
-        let mut fresh = false;
+        // What must not be sent twice is sent where the kernel says that somebody listens.
+        let idempotent = exchange.head.method.is_idempotent();
+        let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
+        let mut tried = 0;
         loop {
-            let mut lease = self.lease(exchange, &upstream, fresh).await?;
+            let mut lease = upstream.lease(exchange.guard, self.connect, wanted, &mut tried).await?;
             exchange.outcome.connect = Some(lap(&mut clock));
             exchange.outcome.reused = lease.requests > 0;
             let mut answer = exchange.worker.answers.take();
             let answered = self.ask(exchange, &mut lease.link, &mut replay, &mut answer).await;
-            exchange.outcome.endpoint = Some(std::sync::Arc::clone(lease.hold.endpoint()));
+            exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
             let result = match answered {
                 Ok(()) => {
-                    exchange.outcome.first_byte = Some(lap(&mut clock));
-                    self.answer(exchange, lease, &replay, &answer).await
+                    let took = lap(&mut clock);
+                    exchange.outcome.first_byte = Some(took);
+                    lease.endpoint().answered(took, exchange.guard.clock().now());
+                    self.answer(exchange, lease, &answer).await
                 }
                 Err(unanswered) => {
                     exchange.worker.answers.give(answer);
                     self.again(exchange, &lease, &mut replay, unanswered)?;
-                    // Where one idle connection was dead, the others probably are.
-                    fresh = true;
+                    if lease.requests > 0 {
+                        // Its own fault it was not; but where one idle connection was dead, the others probably are.
+                        tried = 0;
+                        wanted = Wanted::New;
+                    }
                     continue;
                 }
             };
             exchange.worker.answers.give(answer);
             return result;
         }
-    }
-
-    async fn lease(&self, exchange: &Exchange<'_>, upstream: &Rc<Upstream>, fresh: bool) -> Result<Lease, Failure> {
-        // What must not be sent twice is sent where the kernel says that somebody listens.
-        let certain = !exchange.head.method.is_idempotent();
-        let leased = if fresh {
-            upstream.dial(exchange.guard, self.connect).await
-        } else {
-            upstream.lease(exchange.guard, self.connect, certain).await
-        };
-        Ok(leased?)
     }
 
     /// Whether a request that was not answered may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
@@ -117,6 +115,7 @@ impl Proxy {
         }
         // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
         if lease.requests == 0 {
+            lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
             if exchange.outcome.retries >= self.retries {
                 return Err(unanswered.failure);
             }
@@ -133,6 +132,7 @@ impl Proxy {
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
+        exchange.guard.settle();
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
         for _ in 0..INTERIM {
@@ -185,7 +185,6 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_>,
         mut lease: Lease,
-        replay: &Replay,
         answer: &ResponseHead,
     ) -> Result<(), Failure> {
         let bad = |error: &dyn std::fmt::Display| Failure::because(Fault::BadResponse, error.to_string());
@@ -233,7 +232,6 @@ impl Proxy {
         }));
         let delivered = delivered.await.unwrap_or_else(|cut| Err(Failure::cut(cut, Fault::ResponseIncomplete)));
         exchange.outcome.sent = exchange.down.writer.moved();
-        let _ = replay;
         delivered?;
         exchange.outcome.reusable = keep;
         let up = &lease.link;
@@ -257,7 +255,7 @@ fn poll_upload(
     replay: &mut Replay,
 ) -> Poll<Result<(), h1::Fault>> {
     while let Some(data) = replay.again() {
-        let last = down.reader.has_ended() && down.reader.is_last() && replay.is_last(data.len());
+        let last = down.reader.has_ended() && down.reader.is_last();
         let taken = ready!(up.writer.poll_data(cx, &mut up.stream, data, last)).map_err(h1::Fault::Sink)?;
         replay.sent(taken);
     }

@@ -14,7 +14,7 @@ use lockgate_net::tls::Acceptor;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
-use super::Listener;
+use super::{Listener, Relaying, Service};
 use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
@@ -35,20 +35,20 @@ const FAREWELL_READS: usize = 16;
 
 /// A connection and what is to be said of it.
 pub(super) struct Connection {
-    worker: Rc<Worker>,
+    pub(super) worker: Rc<Worker>,
     listener: Arc<Listener>,
     place: usize,
-    guard: Guard,
+    pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
     id: u64,
     peer: Peer,
     /// After the PROXY header, if there was one.
-    client: Peer,
+    pub(super) client: Peer,
     /// Where the client connected to, if a PROXY header said so.
     destination: Option<SocketAddr>,
     server_name: ServerName,
-    negotiated: Option<Box<Negotiated>>,
+    pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
     endpoint: Option<Hold>,
@@ -57,18 +57,18 @@ pub(super) struct Connection {
 }
 
 /// How a connection ended.
-struct Ending {
+pub(super) struct Ending {
     cause: Cause,
     side: Side,
     detail: Option<String>,
 }
 
 impl Ending {
-    fn new(cause: Cause, side: Side) -> Self {
+    pub(super) fn new(cause: Cause, side: Side) -> Self {
         Self { cause, side, detail: None }
     }
 
-    fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
+    pub(super) fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
         Self { cause, side, detail: Some(detail.to_string()) }
     }
 }
@@ -116,7 +116,8 @@ impl Connection {
     }
 
     async fn run(&mut self, socket: Socket) -> Ending {
-        if let Some(lifetime) = self.listener.max_lifetime {
+        let listener = Arc::clone(&self.listener);
+        if let Service::Relay(Relaying { max_lifetime: Some(lifetime), .. }) = listener.service {
             self.guard.live(lifetime);
         }
         self.guard.phase(self.listener.handshake);
@@ -125,9 +126,12 @@ impl Connection {
             Ok(opened) => opened,
             Err(ending) => return ending,
         };
-        match Box::pin(self.join(client)).await {
-            Ok(mut relay) => self.relay(&mut relay).await,
-            Err(ending) => ending,
+        match &listener.service {
+            Service::Http(http) => Box::pin(self.http(client, http)).await,
+            Service::Relay(relaying) => match Box::pin(self.join(client, relaying)).await {
+                Ok(mut relay) => self.relay(&mut relay, relaying).await,
+                Err(ending) => ending,
+            },
         }
     }
 
@@ -272,16 +276,16 @@ impl Connection {
         }
     }
 
-    async fn join(&mut self, client: Client) -> Result<lockgate_net::relay::Relay, Ending> {
+    async fn join(&mut self, client: Client, relaying: &Relaying) -> Result<lockgate_net::relay::Relay, Ending> {
         let start = Instant::now();
-        let introduction = self.listener.proxy_protocol.map(|version| Introduction {
+        let introduction = relaying.proxy_protocol.map(|version| Introduction {
             version,
             addresses: self.addresses(&client.socket),
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
         let joined =
-            join(&self.listener.pool, &self.guard, self.listener.connect, client, introduction).await;
+            join(&relaying.pool, &self.guard, relaying.connect, client, introduction).await;
         let took = start.elapsed();
         self.connect = Some(took);
         match joined {
@@ -310,11 +314,11 @@ impl Connection {
         Some((client, destination))
     }
 
-    async fn relay(&mut self, relay: &mut lockgate_net::relay::Relay) -> Ending {
+    async fn relay(&mut self, relay: &mut lockgate_net::relay::Relay, relaying: &Relaying) -> Ending {
         let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
-        self.guard.idle(self.listener.idle);
+        self.guard.idle(relaying.idle);
         let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
@@ -328,7 +332,7 @@ impl Connection {
         }
         if outlived(&outcome) {
             self.guard.settle();
-            if let Some(idle) = self.listener.keepalive {
+            if let Some(idle) = relaying.keepalive {
                 // Without probes a dead peer is found by the idle limit.
                 let _ = relay.probe(idle);
             }

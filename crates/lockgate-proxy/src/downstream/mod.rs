@@ -2,9 +2,11 @@
 
 mod accept;
 mod connection;
+mod http;
 mod opening;
 
 pub use accept::accept;
+pub use http::Http;
 pub use opening::AcceptProxy;
 
 use std::sync::Arc;
@@ -24,12 +26,28 @@ pub struct Listener {
     pub tls: Option<Arc<Acceptor>>,
     /// Whether clients come through a proxy that says so.
     pub accept_proxy: AcceptProxy,
-    /// The PROXY header that endpoints are sent, if any.
-    pub proxy_protocol: Option<ProxyVersion>,
-    /// Where bytes are relayed to.
-    pub pool: Arc<Pool>,
     /// For the PROXY header and the TLS handshake together.
     pub handshake: Duration,
+    /// What they are for.
+    pub service: Service,
+}
+
+/// What the connections of a listener are for.
+#[derive(Debug)]
+pub enum Service {
+    /// Their bytes are relayed unread.
+    Relay(Relaying),
+    /// They speak HTTP.
+    Http(Http),
+}
+
+/// How bytes are relayed.
+#[derive(Debug)]
+pub struct Relaying {
+    /// Where to.
+    pub pool: Arc<Pool>,
+    /// The PROXY header that endpoints are sent, if any.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// For each attempt to connect to an endpoint, and for its TLS.
     pub connect: Duration,
     /// For a relay on which nothing moves.

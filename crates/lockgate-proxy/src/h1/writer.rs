@@ -26,6 +26,8 @@ pub struct Writer {
     owed: usize,
     ended: bool,
     moved: u64,
+    /// Whether any byte of this message has left.
+    left: bool,
 }
 
 impl Writer {
@@ -39,6 +41,7 @@ impl Writer {
             owed: 0,
             ended: true,
             moved: 0,
+            left: false,
         }
     }
 
@@ -56,11 +59,17 @@ impl Writer {
         self.owed = 0;
         self.ended = length == BodyLength::Empty;
         self.moved = 0;
+        self.left = false;
     }
 
     /// Whether the whole message was taken; it may still have to be flushed.
     pub fn has_ended(&self) -> bool {
         self.ended
+    }
+
+    /// Whether any byte of the message has left, or may have.
+    pub fn has_sent(&self) -> bool {
+        self.left
     }
 
     /// Whether something waits to leave.
@@ -112,6 +121,7 @@ impl Writer {
             (_, 0) => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here])),
             _ => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here, around])),
         }?;
+        self.left = true;
         if written < before {
             self.sent += written;
             // Whether there is room for more, the next turn finds out.
@@ -165,6 +175,7 @@ impl Writer {
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
         while self.sent < self.out.len() {
             self.sent += ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..]]))?;
+            self.left = true;
         }
         self.clear();
         stream.poll_flush(cx)

@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::{DialError, Hold, Pool};
-use crate::clock::Guard;
+use super::{DialError, Endpoint, Hold, InFlight, Pool, Random};
+use crate::clock::{Cut, Guard};
 use crate::h1::Link;
+
+/// Members that one request was sent to already: of more than that nobody asks which.
+pub type Tried = u64;
 
 /// How long connections are kept, and how many.
 #[derive(Debug, Clone, Copy)]
@@ -28,7 +31,8 @@ pub struct Upstream {
     pool: Arc<Pool>,
     keeping: Keeping,
     blocks: Rc<Blocks>,
-    /// For each endpoint; the one used last is taken first, so that those that are too many grow old.
+    random: Random,
+    /// For each member; the one used last is taken first, so that those that are too many grow old.
     idle: Box<[RefCell<Vec<Idle>>]>,
 }
 
@@ -49,19 +53,19 @@ impl fmt::Debug for Upstream {
 pub struct Lease {
     /// The connection.
     pub link: Box<Link>,
-    /// Its place among the endpoint's.
-    pub hold: Hold,
     /// Requests that it had before.
     pub requests: u32,
-    index: usize,
+    in_flight: InFlight,
+    _hold: Hold,
+    member: usize,
     upstream: Rc<Upstream>,
 }
 
 impl Upstream {
     /// A pool without connections.
     pub fn new(pool: Arc<Pool>, keeping: Keeping, blocks: &Rc<Blocks>) -> Rc<Self> {
-        let idle = pool.endpoints().iter().map(|_| RefCell::default()).collect();
-        Rc::new(Self { pool, keeping, blocks: Rc::clone(blocks), idle })
+        let idle = pool.members().iter().map(|_| RefCell::default()).collect();
+        Rc::new(Self { pool, keeping, blocks: Rc::clone(blocks), random: Random::new(), idle })
     }
 
     /// The pool.
@@ -69,39 +73,55 @@ impl Upstream {
         &self.pool
     }
 
-    /// A connection to the endpoint that is chosen: an idle one, if it lives; `certain` asks the kernel whether it does.
+    /// A connection to the endpoint that is next: an idle one, if it lives. `certain` asks the kernel whether it does,
+    /// `fresh` makes a new one in any case. Members in `tried` are passed over, and the one that is chosen is added.
     ///
     /// # Errors
-    /// When no endpoint can be reached.
+    /// When no endpoint can be reached in time.
     pub async fn lease(
         self: &Rc<Self>,
         guard: &Guard,
         connect: Duration,
-        certain: bool,
+        wanted: Wanted,
+        tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let index = 0;
-        if let Some(hold) = self.pool.try_hold(index)
-            && let Some(idle) = self.idle(index, guard.clock().now(), certain)
-        {
-            return Ok(Lease { link: idle.link, hold, requests: idle.requests, index, upstream: Rc::clone(self) });
+        let mut failed = None;
+        loop {
+            let now = guard.clock().now();
+            let untried = |member: usize| member >= 64 || *tried & (1 << member) == 0;
+            let Some(member) = self.pool.choose(untried, self.random.next(), now) else {
+                return Err(failed.unwrap_or(DialError::Down));
+            };
+            *tried |= 1_u64.checked_shl(member as u32).unwrap_or(0);
+            let endpoint = self.pool.members()[member].endpoint();
+            let hold = match endpoint.try_take() {
+                Some(hold) => hold,
+                None => Box::pin(wait(endpoint, guard, connect)).await?,
+            };
+            let in_flight = endpoint.begin();
+            if wanted != Wanted::New
+                && let Some(idle) = self.idle(member, now, wanted == Wanted::Certain)
+            {
+                let Idle { link, requests, .. } = idle;
+                let upstream = Rc::clone(self);
+                return Ok(Lease { link, requests, in_flight, _hold: hold, member, upstream });
+            }
+            match Box::pin(self.pool.attempt(hold, guard, connect, &[])).await {
+                Ok(dialled) => {
+                    let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
+                    let link = Box::new(Link::new(stream, &self.blocks, &[]));
+                    let upstream = Rc::clone(self);
+                    return Ok(Lease { link, requests: 0, in_flight, _hold: dialled.hold, member, upstream });
+                }
+                // Nothing was sent: another one may do.
+                Err(error @ DialError::Failed { .. }) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
-        self.dial(guard, connect).await
     }
 
-    /// A new connection.
-    ///
-    /// # Errors
-    /// When no endpoint can be reached.
-    pub async fn dial(self: &Rc<Self>, guard: &Guard, connect: Duration) -> Result<Lease, DialError> {
-        let dialled = Box::pin(self.pool.dial(guard, connect, &[])).await?;
-        let index = self.pool.index_of(dialled.hold.endpoint());
-        let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let link = Box::new(Link::new(stream, &self.blocks, &[]));
-        Ok(Lease { link, hold: dialled.hold, requests: 0, index, upstream: Rc::clone(self) })
-    }
-
-    fn idle(&self, index: usize, now: u64, certain: bool) -> Option<Idle> {
-        let mut idle = self.idle.get(index)?.borrow_mut();
+    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
+        let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop() {
             let stream = &last.link.stream;
             let lives = if certain { stream.is_quiet_now() } else { stream.is_quiet() };
@@ -110,6 +130,11 @@ impl Upstream {
             }
         }
         None
+    }
+
+    /// How many connections are idle.
+    pub fn idle_connections(&self) -> usize {
+        self.idle.iter().map(|idle| idle.borrow().len()).sum()
     }
 
     /// Closes what has been idle for too long, or was closed by its endpoint.
@@ -127,14 +152,37 @@ impl Upstream {
     }
 }
 
+/// Which connection is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Any that is not known to be dead.
+    Any,
+    /// One of which the kernel says that it lives: for what must not be sent twice.
+    Certain,
+    /// A new one.
+    New,
+}
+
+/// Waits for a place at an endpoint that is at its `max`.
+async fn wait(endpoint: &Arc<Endpoint>, guard: &Guard, limit: Duration) -> Result<Hold, DialError> {
+    guard.phase(limit);
+    guard.within(endpoint.take()).await.map_err(|cut| match cut {
+        Cut::Deadline => DialError::Full,
+        cut => DialError::Cut(cut),
+    })
+}
+
 impl Lease {
+    /// To whom.
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        self.in_flight.endpoint()
+    }
+
     /// Keeps the connection for the next request. Only after an answer that has come to its end, with nothing behind it.
     pub fn keep(self, now: u64) {
-        let Self { link, hold, requests, index, upstream } = self;
-        // The endpoint has answered: it is free for whoever waits.
-        drop(hold);
+        let Self { link, requests, member, upstream, .. } = self;
         if requests + 1 < upstream.keeping.requests {
-            let mut idle = upstream.idle[index].borrow_mut();
+            let mut idle = upstream.idle[member].borrow_mut();
             if idle.len() < upstream.keeping.max {
                 idle.push(Idle { link, since: now, requests: requests + 1 });
             }

@@ -1,8 +1,16 @@
 //! The origin's side: endpoints, which of them is next, and the connection to it.
 
+mod balance;
+mod endpoint;
+mod latency;
 mod lease;
 pub mod name;
 mod pool;
+mod random;
 
-pub use lease::{Keeping, Lease, Upstream};
-pub use pool::{DialError, Dialled, Endpoint, Hold, Place, Pool};
+pub use balance::{Balance, Balancer, Member};
+pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
+pub use latency::Latency;
+pub use lease::{Keeping, Lease, Tried, Upstream, Wanted};
+pub use pool::{DialError, Dialled, Pool};
+pub use random::Random;

@@ -1,101 +1,30 @@
-//! A list of endpoints that serve alike: the one with the fewest connections is next, the others follow when it
-//! cannot be reached.
+//! A list of endpoints that serve alike, and connections to them: for a relay the one with the fewest connections is
+//! next, the others follow when it cannot be reached.
 //!
-//! Connections are counted for the process.
+//! Does not choose for requests: see `balance`.
 
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
 use lockgate_net::dial::{Target, dial};
-use lockgate_net::relay::Habits;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::Session;
 
-use super::name::Name;
+use super::balance::{Balance, Balancer, Member};
+use super::endpoint::{Endpoint, Failure, Hold, Place};
 use crate::clock::{Clock, Cut, Guard};
-use crate::limits::{Limit, Permit};
-
-/// Where an endpoint is.
-#[derive(Debug)]
-pub enum Place {
-    /// At an address.
-    Ip(SocketAddr),
-    /// At a Unix socket.
-    Unix(PathBuf),
-    /// At whatever its name stands for now.
-    Name(Arc<Name>),
-}
-
-/// One address that connections go to.
-#[derive(Debug)]
-pub struct Endpoint {
-    /// As it was written, for logs and metrics.
-    pub label: String,
-    /// What its certificate is checked against.
-    pub host: String,
-    /// What it has shown of how it sends.
-    pub habits: Habits,
-    place: Place,
-    max: Option<Limit>,
-    connections: AtomicUsize,
-}
-
-impl Endpoint {
-    /// An endpoint without connections; at most `max` at once.
-    pub fn new(label: String, host: String, place: Place, max: Option<usize>) -> Self {
-        Self {
-            label,
-            host,
-            habits: Habits::default(),
-            place,
-            max: max.map(Limit::new),
-            connections: AtomicUsize::new(0),
-        }
-    }
-
-    /// Connects within `limit`; a name's addresses share it. The outer error is a cut.
-    async fn connect(&self, guard: &Guard, limit: Duration) -> Result<io::Result<Socket>, DialError> {
-        let targets = match &self.place {
-            Place::Ip(address) => vec![Target::Tcp(*address)],
-            Place::Unix(path) => vec![Target::Unix(path.clone())],
-            Place::Name(name) => name.addresses().iter().map(|address| Target::Tcp(*address)).collect(),
-        };
-        let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
-        for target in &targets {
-            guard.phase(share);
-            match guard.within(dial_target(target, guard.clock())).await {
-                Ok(Ok(socket)) => return Ok(Ok(socket)),
-                Ok(Err(error)) => last = error,
-                Err(Cut::Deadline) => last = io::ErrorKind::TimedOut.into(),
-                Err(cut) => return Err(DialError::Cut(cut)),
-            }
-        }
-        if let Place::Name(name) = &self.place {
-            // Perhaps it has moved.
-            name.failed();
-        }
-        Ok(Err(last))
-    }
-
-    /// Connections that the process has to it, or is making.
-    pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
-    }
-}
 
 /// Endpoints that serve alike.
 #[derive(Debug)]
 pub struct Pool {
-    endpoints: Vec<Arc<Endpoint>>,
+    members: Vec<Member>,
+    balancer: Balancer,
     /// TLS to the endpoints, if they want it.
     pub tls: Option<Arc<Connector>>,
     next: AtomicUsize,
@@ -112,31 +41,6 @@ pub struct Dialled {
     pub hold: Hold,
 }
 
-/// One of the connections that count for an endpoint.
-#[derive(Debug)]
-pub struct Hold {
-    endpoint: Arc<Endpoint>,
-    _permit: Option<Permit>,
-}
-
-impl Hold {
-    fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
-        endpoint.connections.fetch_add(1, Ordering::Relaxed);
-        Self { endpoint: Arc::clone(endpoint), _permit: permit }
-    }
-
-    /// Whose connection it is.
-    pub fn endpoint(&self) -> &Arc<Endpoint> {
-        &self.endpoint
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        self.endpoint.connections.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// No endpoint could be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
@@ -148,6 +52,9 @@ pub enum DialError {
         /// What it said; [`io::ErrorKind::TimedOut`] is nothing in time.
         error: io::Error,
     },
+    /// Checks have found every endpoint down.
+    #[error("every endpoint is down")]
+    Down,
     /// Those that answer are at their `max`, and none became free in time.
     #[error("every endpoint that can be reached has as many connections as it may")]
     Full,
@@ -157,14 +64,20 @@ pub enum DialError {
 }
 
 impl Pool {
-    /// Serves by `endpoints`, of which there is at least one.
-    pub fn new(endpoints: Vec<Arc<Endpoint>>, tls: Option<Arc<Connector>>) -> Self {
-        Self { endpoints, tls, next: AtomicUsize::new(0) }
+    /// Serves by `members`, of which there is at least one.
+    pub fn new(members: Vec<Member>, balance: Balance, tls: Option<Arc<Connector>>) -> Self {
+        let balancer = Balancer::new(balance, &members);
+        Self { members, balancer, tls, next: AtomicUsize::new(0) }
     }
 
-    /// All endpoints, in the order of the configuration.
-    pub fn endpoints(&self) -> &[Arc<Endpoint>] {
-        &self.endpoints
+    /// All members, in the order of the configuration.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The place among the members of the one that a request goes to: see [`Balancer::choose`].
+    pub fn choose(&self, usable: impl Fn(usize) -> bool, random: u64, now: u64) -> Option<usize> {
+        self.balancer.choose(&self.members, usable, random, now)
     }
 
     /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
@@ -176,8 +89,12 @@ impl Pool {
     pub async fn dial(&self, guard: &Guard, limit: Duration, header: &[u8]) -> Result<Dialled, DialError> {
         let mut last = None;
         let mut full = Vec::new();
-        for endpoint in self.order() {
-            let Some(hold) = try_take(endpoint) else {
+        let order = self.order(guard.clock().now());
+        if order.is_empty() {
+            return Err(DialError::Down);
+        }
+        for endpoint in order {
+            let Some(hold) = endpoint.try_take() else {
                 full.push(endpoint);
                 continue;
             };
@@ -201,28 +118,26 @@ impl Pool {
         Err(last.unwrap_or(DialError::Full))
     }
 
-    /// A place at one of them, if it has one.
-    pub fn try_hold(&self, index: usize) -> Option<Hold> {
-        self.endpoints.get(index).and_then(try_take)
+    /// Those that are up: the ones that have failed lately last, else the fewest connections for their weight first; of
+    /// equals, another one each time.
+    fn order(&self, now: u64) -> Vec<&Arc<Endpoint>> {
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.members.len().max(1);
+        let (before, from) = self.members.split_at(first);
+        let mut order: Vec<_> = from.iter().chain(before).filter(|member| member.is_up()).collect();
+        // Cached: the counts change while we sort. 32 bits of fraction, so that any weight divides a small count.
+        order.sort_by_cached_key(|member| {
+            let load = ((member.endpoint().connections() as u64) << 32) / u64::from(member.weight());
+            (member.endpoint().is_avoided(now), load)
+        });
+        order.into_iter().map(Member::endpoint).collect()
     }
 
-    /// Which of them `endpoint` is.
-    pub fn index_of(&self, endpoint: &Arc<Endpoint>) -> usize {
-        self.endpoints.iter().position(|one| Arc::ptr_eq(one, endpoint)).unwrap_or_default()
-    }
-
-    /// Fewest connections first; of equals, another one each time.
-    fn order(&self) -> Vec<&Arc<Endpoint>> {
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.endpoints.len().max(1);
-        let (before, from) = self.endpoints.split_at(first);
-        let mut order: Vec<_> = from.iter().chain(before).collect();
-        // Cached: the counts change while we sort.
-        order.sort_by_cached_key(|endpoint| endpoint.connections());
-        order
-    }
-
-    /// Connects to one endpoint, and makes TLS with it if the pool has any.
-    async fn attempt(
+    /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take `limit`. `header`
+    /// goes before the TLS in plain. The endpoint remembers that it failed, or did not.
+    ///
+    /// # Errors
+    /// What the endpoint said, or that the connection was cut meanwhile.
+    pub async fn attempt(
         &self,
         hold: Hold,
         guard: &Guard,
@@ -230,19 +145,62 @@ impl Pool {
         header: &[u8],
     ) -> Result<Dialled, DialError> {
         let endpoint = Arc::clone(hold.endpoint());
-        let failed = |error| DialError::Failed { endpoint: endpoint.label.clone(), error };
-        let socket = endpoint.connect(guard, limit).await?.map_err(failed)?;
-        let Some(connector) = &self.tls else { return Ok(Dialled { socket, session: None, hold }) };
-        guard.phase(limit);
-        let made =
-            guard.within(handshake::connect(&socket, connector, &endpoint.host, header.to_vec())).await;
-        match made {
-            Ok(Ok(made)) => Ok(Dialled { socket, session: Some(made.session), hold }),
-            Ok(Err(error)) => Err(failed(io::Error::other(error))),
-            Err(Cut::Deadline) => Err(failed(io::ErrorKind::TimedOut.into())),
+        match self.connect(&endpoint, guard, limit, header).await {
+            Ok(Ok((socket, session))) => {
+                endpoint.succeeded();
+                Ok(Dialled { socket, session, hold })
+            }
+            Ok(Err(error)) => {
+                endpoint.failed(Failure::Unreachable, guard.clock().now());
+                Err(DialError::Failed { endpoint: endpoint.label.clone(), error })
+            }
             Err(cut) => Err(DialError::Cut(cut)),
         }
     }
+
+    /// The outer error is a cut by something else than `limit`.
+    async fn connect(
+        &self,
+        endpoint: &Endpoint,
+        guard: &Guard,
+        limit: Duration,
+        header: &[u8],
+    ) -> Result<io::Result<(Socket, Option<Box<Session>>)>, Cut> {
+        let socket = match reach(endpoint, guard, limit).await? {
+            Ok(socket) => socket,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(connector) = &self.tls else { return Ok(Ok((socket, None))) };
+        guard.phase(limit);
+        let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
+        match guard.within(handshake).await {
+            Ok(Ok(made)) => Ok(Ok((socket, Some(made.session)))),
+            Ok(Err(error)) => Ok(Err(io::Error::other(error))),
+            Err(Cut::Deadline) => Ok(Err(io::ErrorKind::TimedOut.into())),
+            Err(cut) => Err(cut),
+        }
+    }
+}
+
+/// Connects within `limit`; a name's addresses share it. The outer error is a cut by something else.
+async fn reach(endpoint: &Endpoint, guard: &Guard, limit: Duration) -> Result<io::Result<Socket>, Cut> {
+    let targets = endpoint.place().targets();
+    let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "name does not resolve");
+    for target in &targets {
+        guard.phase(share);
+        match guard.within(dial_target(target, guard.clock())).await {
+            Ok(Ok(socket)) => return Ok(Ok(socket)),
+            Ok(Err(error)) => last = error,
+            Err(Cut::Deadline) => last = io::ErrorKind::TimedOut.into(),
+            Err(cut) => return Err(cut),
+        }
+    }
+    if let Place::Name(name) = endpoint.place() {
+        // Perhaps it has moved.
+        name.failed();
+    }
+    Ok(Err(last))
 }
 
 /// A Unix socket whose backlog is full says so at once and cannot be waited for: it is asked again with every tick.
@@ -255,27 +213,12 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-fn try_take(endpoint: &Arc<Endpoint>) -> Option<Hold> {
-    match &endpoint.max {
-        None => Some(Hold::new(endpoint, None)),
-        Some(limit) => limit.try_take().map(|permit| Hold::new(endpoint, Some(permit))),
-    }
-}
-
 /// The first place that becomes free at one of `endpoints`.
 async fn first_free(endpoints: &[&Arc<Endpoint>]) -> Hold {
-    let mut waiting: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(take(endpoint))).collect();
+    let mut waiting: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(endpoint.take())).collect();
     poll_fn(|cx| {
         let mut polled = waiting.iter_mut().map(|place| place.as_mut().poll(cx));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
-}
-
-async fn take(endpoint: &Arc<Endpoint>) -> Hold {
-    let permit = match &endpoint.max {
-        None => None,
-        Some(limit) => Some(limit.take().await),
-    };
-    Hold::new(endpoint, permit)
 }

@@ -1,6 +1,5 @@
 //! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
 
-use lockgate_http::date;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::Onward;
 use lockgate_http::h1::encode;
@@ -95,5 +94,3 @@ fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
     encode::fields(out, fields, |field| onward.passes(field));
 }
 
-/// The length of a Date.
-pub(crate) const DATE: usize = date::LENGTH;

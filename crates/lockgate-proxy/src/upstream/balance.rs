@@ -1,0 +1,270 @@
+//! Which endpoint of a pool is next. Dials nothing and counts nothing: it reads what the process knows of each.
+//!
+//! One that is down is never chosen, and one that has failed lately only when there is no other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::endpoint::Endpoint;
+use super::random::mix;
+
+/// How a pool's endpoints are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Balance {
+    /// Of two at random, the one that costs less: latency (peak EWMA) × requests in flight. "The power of two choices in
+    /// randomized load balancing" (Mitzenmacher, 2001) is nearly as good as looking at all, and unlike it does not send
+    /// every worker to the same one.
+    #[default]
+    LatencyAware,
+    /// The one with the fewest requests in flight.
+    Least,
+    /// One after the other.
+    RoundRobin,
+}
+
+/// An endpoint as one pool has it: the same endpoint may weigh more and be checked otherwise in another.
+#[derive(Debug)]
+pub struct Member {
+    endpoint: Arc<Endpoint>,
+    weight: u32,
+    down: AtomicBool,
+}
+
+impl Member {
+    /// A member that is up; the others' share is to its own as their weight to `weight`, which is at least 1.
+    pub fn new(endpoint: Arc<Endpoint>, weight: u32) -> Self {
+        Self { endpoint, weight: weight.max(1), down: AtomicBool::new(false) }
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// Its weight.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Whether it is up, by what checks say; without checks it is.
+    pub fn is_up(&self) -> bool {
+        !self.down.load(Ordering::Relaxed)
+    }
+
+    /// Takes it out of the pool, or back into it.
+    pub fn set_up(&self, up: bool) {
+        self.down.store(!up, Ordering::Relaxed);
+    }
+}
+
+/// Chooses among a pool's members; shared by the workers.
+///
+/// Turns are counted for the process: if each worker counted its own, all would begin with the same member and an
+/// endpoint would get its turns in bursts, as many as there are workers.
+#[derive(Debug)]
+pub struct Balancer {
+    balance: Balance,
+    /// Every member as often as it weighs, well mixed: the order of round robin, and the urn of random draws.
+    turns: Box<[u32]>,
+    next: AtomicUsize,
+}
+
+/// Turns in one round: beyond that weights are scaled down.
+const MAX_TURNS: u64 = 4096;
+/// Draws before all members are looked at: enough for most pools of which half is down.
+const DRAWS: u32 = 6;
+/// Turns that may belong to somebody who is down before all members are looked at.
+const PASSED_OVER: usize = 32;
+/// Microseconds that no endpoint is quicker than. Differences below are noise, which must not decide who gets all.
+const FLOOR: f32 = 1_000.0;
+/// Microseconds that an endpoint costs that was asked and has not answered yet, ever: it gets one request, not all.
+const UNKNOWN: f32 = 1_000_000.0;
+/// What another one may cost more and still be as good, so that the choice among equals stays random, by weight.
+const MARGIN: f32 = 1.25;
+
+impl Balancer {
+    /// For `members`, whose number and weights do not change.
+    pub fn new(balance: Balance, members: &[Member]) -> Self {
+        let weights: Vec<u64> = members.iter().map(|member| u64::from(member.weight)).collect();
+        Self { balance, turns: turns(&weights), next: AtomicUsize::new(0) }
+    }
+
+    /// The place of the member that the next request goes to; `None` when none is up of which `usable` says yes. For a
+    /// second try at a request, `usable` says no to those that were tried. `random` is a fresh number, `now` is
+    /// [`crate::clock::Clock::now`].
+    pub fn choose(
+        &self,
+        members: &[Member],
+        usable: impl Fn(usize) -> bool,
+        random: u64,
+        now: u64,
+    ) -> Option<usize> {
+        let standing = |at: usize| match members.get(at) {
+            Some(member) if member.is_up() && usable(at) => {
+                if member.endpoint.is_avoided(now) {
+                    Standing::Avoided
+                } else {
+                    Standing::Good
+                }
+            }
+            _ => Standing::Out,
+        };
+        match self.balance {
+            Balance::LatencyAware => self.of_two(members, standing, random, now),
+            Balance::Least => least(self.next.fetch_add(1, Ordering::Relaxed), members, standing),
+            Balance::RoundRobin => self.in_turn(members, standing, random),
+        }
+    }
+
+    fn of_two(
+        &self,
+        members: &[Member],
+        standing: impl Fn(usize) -> Standing,
+        random: u64,
+        now: u64,
+    ) -> Option<usize> {
+        let cheaper = |first: usize, second: usize| {
+            let cost = |at: usize| members.get(at).map_or(f32::MAX, |member| cost(member, now));
+            if cost(second) * MARGIN < cost(first) { second } else { first }
+        };
+        let mut first = None;
+        for draw in 0..DRAWS {
+            let at = self.draw(random, draw)?;
+            if first == Some(at) || standing(at) != Standing::Good {
+                continue;
+            }
+            match first {
+                None => first = Some(at),
+                Some(first) => return Some(cheaper(first, at)),
+            }
+        }
+        // Few are left, or one outweighs all others.
+        let first = first.or_else(|| anyone(members, &standing, random))?;
+        let equal = standing(first);
+        let other = |at| if at != first && standing(at) == equal { equal } else { Standing::Out };
+        let second = anyone(members, other, mix(random));
+        Some(second.map_or(first, |second| cheaper(first, second)))
+    }
+
+    /// A member at random, by weight; each `draw` another.
+    fn draw(&self, random: u64, draw: u32) -> Option<usize> {
+        let random = if draw == 0 { random } else { mix(random.wrapping_add(draw.into())) };
+        // The upper bits scaled to the range, which is as even as a remainder and needs no division (Lemire, 2016).
+        let at = ((random >> 32) * self.turns.len() as u64) >> 32;
+        self.turns.get(at as usize).map(|at| *at as usize)
+    }
+
+    fn in_turn(
+        &self,
+        members: &[Member],
+        standing: impl Fn(usize) -> Standing,
+        random: u64,
+    ) -> Option<usize> {
+        // A turn that is passed over is over: the others keep their order and share, and nobody gets it twice.
+        for _ in 0..PASSED_OVER {
+            let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.turns.len())?;
+            let at = *self.turns.get(turn)? as usize;
+            if standing(at) == Standing::Good {
+                return Some(at);
+            }
+        }
+        anyone(members, standing, random)
+    }
+}
+
+/// Whether somebody may be chosen; the order is that of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Good,
+    /// Only when no other is good.
+    Avoided,
+    Out,
+}
+
+/// One at random, by weight, of those in the best standing: each takes the place of the one before with the chance that
+/// its weight has among all so far.
+fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64) -> Option<usize> {
+    let (mut best, mut total, mut chosen) = (Standing::Avoided, 0, None);
+    for (at, member) in members.iter().enumerate() {
+        let found = standing(at);
+        if found > best {
+            continue;
+        }
+        if found < best {
+            (best, total) = (found, 0);
+        }
+        let weight = u64::from(member.weight);
+        total += weight;
+        if mix(random.wrapping_add(at as u64)) % total < weight {
+            chosen = Some(at);
+        }
+    }
+    chosen
+}
+
+/// The one with the fewest requests in flight for its weight, of those in the best standing; equals take turns.
+fn least(turn: usize, members: &[Member], standing: impl Fn(usize) -> Standing) -> Option<usize> {
+    let busy = |(at, member): (usize, &Member)| {
+        let standing = standing(at);
+        let load = member.endpoint.in_flight() as f32 / member.weight as f32;
+        (standing != Standing::Out).then_some((standing, load))
+    };
+    let mut best: Option<((Standing, f32), usize)> = None;
+    let mut equals = 0;
+    for found in members.iter().enumerate() {
+        let Some(busy) = busy(found) else { continue };
+        if best.is_none_or(|(least, _)| busy < least) {
+            (best, equals) = (Some((busy, found.0)), 0);
+        }
+        equals += usize::from(best.is_some_and(|(least, _)| busy == least));
+    }
+    let (least, first) = best?;
+    let mut equal = members.iter().enumerate().filter(|found| busy(*found) == Some(least));
+    // They change while we look.
+    Some(equal.nth(turn % equals.max(1)).map_or(first, |(at, _)| at))
+}
+
+/// What the next request would wait for, by experience. The weight counts only for what is in flight: it is a share
+/// among equals, and an idle endpoint is not quicker for weighing more.
+fn cost(member: &Member, now: u64) -> f32 {
+    let in_flight = member.endpoint.in_flight();
+    let latency = match member.endpoint.latency().now(now) {
+        Some(latency) => latency.max(FLOOR),
+        None if in_flight > 0 => UNKNOWN,
+        None => 0.0,
+    };
+    latency * (in_flight as f32 / member.weight as f32 + 1.0)
+}
+
+/// One round in which every member has as many turns as it weighs, spread as evenly as they go: smooth weighted round
+/// robin, which nginx has made known. With each turn everybody is owed their weight; whoever is owed most has it, and
+/// owes the others the whole round.
+fn turns(weights: &[u64]) -> Box<[u32]> {
+    let divisor = weights.iter().copied().fold(0, gcd).max(1);
+    let total: u64 = weights.iter().map(|weight| weight / divisor).sum();
+    let most = MAX_TURNS.max(weights.len() as u64);
+    let scaled = |weight: &u64| match weight / divisor {
+        weight if total <= most => weight,
+        weight => (weight.saturating_mul(most) / total).max(1),
+    };
+    let weights: Vec<i64> = weights.iter().map(|weight| scaled(weight).cast_signed()).collect();
+    let total: i64 = weights.iter().sum();
+    let mut owed = vec![0_i64; weights.len()];
+    let turn = |_| {
+        owed.iter_mut().zip(&weights).for_each(|(owed, weight)| *owed += weight);
+        // The first of those that are owed most.
+        let at = (0..owed.len()).rev().max_by_key(|at| owed[*at]).unwrap_or_default();
+        if let Some(owed) = owed.get_mut(at) {
+            *owed -= total;
+        }
+        u32::try_from(at).unwrap_or_default()
+    };
+    (0..total).map(turn).collect()
+}
+
+fn gcd(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { gcd(other, one % other) }
+}
+
+#[cfg(test)]
+mod tests;

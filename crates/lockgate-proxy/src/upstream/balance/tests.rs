@@ -1,0 +1,228 @@
+//! Exact sequences where the choice is exact, shares where it is random; the seeds are fixed.
+
+use std::time::Duration;
+
+use super::*;
+use crate::upstream::endpoint::{Failure, InFlight, Place};
+use crate::upstream::random::Random;
+
+fn members(weights: &[u32]) -> Vec<Member> {
+    let endpoint = |at: usize| {
+        let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+        Arc::new(Endpoint::new(format!("{at}"), "127.0.0.1".into(), place, None))
+    };
+    weights.iter().enumerate().map(|(at, weight)| Member::new(endpoint(at), *weight)).collect()
+}
+
+/// A pool that is asked again and again.
+struct Script {
+    members: Vec<Member>,
+    balancer: Balancer,
+    random: Random,
+    now: u64,
+}
+
+impl Script {
+    fn new(balance: Balance, weights: &[u32]) -> Self {
+        let members = members(weights);
+        Self { balancer: Balancer::new(balance, &members), members, random: Random::seeded(3), now: 0 }
+    }
+
+    fn choose(&self, usable: impl Fn(usize) -> bool) -> Option<usize> {
+        self.balancer.choose(&self.members, usable, self.random.next(), self.now)
+    }
+
+    fn next(&self) -> usize {
+        self.choose(|_| true).unwrap()
+    }
+
+    fn sequence(&self, turns: usize) -> String {
+        (0..turns).map(|_| char::from(b'a' + self.next() as u8)).collect()
+    }
+
+    fn endpoint(&self, at: usize) -> &Arc<Endpoint> {
+        self.members[at].endpoint()
+    }
+
+    /// How many of a thousand choices each member gets when nothing changes meanwhile.
+    fn shares(&self) -> Vec<usize> {
+        let mut shares = vec![0; self.members.len()];
+        (0..1000).for_each(|_| shares[self.next()] += 1);
+        shares
+    }
+
+    /// Requests from `clients` that each ask again as soon as they are answered, for so many milliseconds; an answer of
+    /// a member takes as long as `latencies` say. How many each member got.
+    fn load(&mut self, clients: usize, latencies: &[u64], millis: u64) -> Vec<usize> {
+        let mut shares = vec![0; self.members.len()];
+        let mut under_way: Vec<Option<(u64, usize, InFlight)>> = (0..clients).map(|_| None).collect();
+        for now in self.now..self.now + millis {
+            self.now = now;
+            for client in &mut under_way {
+                if let Some((began, at, _)) = client {
+                    let took = now - *began;
+                    if took < latencies[*at] {
+                        continue;
+                    }
+                    self.members[*at].endpoint().answered(Duration::from_millis(took), now);
+                    *client = None;
+                }
+                let at = self.next();
+                shares[at] += 1;
+                *client = Some((now, at, self.endpoint(at).begin()));
+            }
+        }
+        shares
+    }
+}
+
+fn about(share: usize, of: usize, expected: f64) -> bool {
+    (share as f64 / of as f64 - expected).abs() < 0.05
+}
+
+#[test]
+fn turns_go_round_smoothly_by_weight() {
+    for (weights, expected) in [
+        (&[1][..], "aaaaaa"),
+        (&[1, 1, 1], "abcabc"),
+        (&[7, 7], "ababab"),
+        (&[1, 2], "babbab"),
+        (&[5, 1, 1], "aabacaaaabacaa"),
+        (&[0, 2], "babbab"),
+    ] {
+        assert_eq!(Script::new(Balance::RoundRobin, weights).sequence(expected.len()), expected);
+    }
+}
+
+#[test]
+fn a_turn_of_one_who_is_out_goes_to_nobody_in_particular() {
+    let pool = Script::new(Balance::RoundRobin, &[1, 1, 1]);
+    pool.members[1].set_up(false);
+    assert_eq!(pool.sequence(8), "acacacac", "not twice as many to c, whose turn follows");
+    pool.members[1].set_up(true);
+    pool.endpoint(0).failed(Failure::Unreachable, 0);
+    assert_eq!(pool.sequence(6), "bcbcbc");
+}
+
+#[test]
+fn heavy_weights_are_scaled_and_light_ones_still_get_a_turn() {
+    for weights in [&[1, 1_000_000][..], &[u32::MAX; 3], &[3, 1_000_003]] {
+        let turns = turns(&weights.iter().map(|weight| u64::from(*weight)).collect::<Vec<_>>());
+        assert!(turns.len() <= 2 * MAX_TURNS as usize);
+        assert!((0..weights.len()).all(|at| turns.contains(&(at as u32))));
+    }
+    // One who has nearly all turns is down: the rest are found, and in turn.
+    let pool = Script::new(Balance::RoundRobin, &[1, 1000, 1]);
+    pool.members[1].set_up(false);
+    let sequence = pool.sequence(40);
+    assert!(!sequence.contains('b') && sequence.contains('a') && sequence.contains('c'), "{sequence}");
+}
+
+#[test]
+fn the_least_busy_is_next_and_equals_take_turns() {
+    let pool = Script::new(Balance::Least, &[1, 1, 1]);
+    assert_eq!(pool.sequence(6), "abcabc");
+    let held = [pool.endpoint(0).begin(), pool.endpoint(1).begin()];
+    assert_eq!(pool.sequence(3), "ccc");
+    drop(held);
+    let weighted = Script::new(Balance::Least, &[1, 2]);
+    let mut held = Vec::new();
+    for _ in 0..9 {
+        held.push(weighted.endpoint(weighted.next()).begin());
+    }
+    assert_eq!((weighted.endpoint(0).in_flight(), weighted.endpoint(1).in_flight()), (3, 6));
+}
+
+#[test]
+fn equals_get_equal_shares_and_weights_their_own() {
+    for (weights, expected) in [
+        (&[1, 1][..], &[0.5, 0.5][..]),
+        (&[1, 1, 1, 1, 1], &[0.2; 5]),
+        (&[1, 2], &[1.0 / 3.0, 2.0 / 3.0]),
+        (&[100, 100, 200], &[0.25, 0.25, 0.5]),
+    ] {
+        let mut pool = Script::new(Balance::LatencyAware, weights);
+        for (share, expected) in pool.shares().into_iter().zip(expected) {
+            assert!(about(share, 1000, *expected), "idle, {weights:?}: {share}");
+        }
+        let shares = pool.load(20, &[10; 5], 5_000);
+        let total = shares.iter().sum();
+        for (share, expected) in shares.iter().zip(expected) {
+            assert!(about(*share, total, *expected), "busy, {weights:?}: {shares:?}");
+        }
+    }
+}
+
+#[test]
+fn noise_below_what_matters_does_not_decide_who_gets_all() {
+    let pool = Script::new(Balance::LatencyAware, &[1, 1]);
+    pool.endpoint(0).answered(Duration::from_micros(80), 0);
+    pool.endpoint(1).answered(Duration::from_micros(800), 0);
+    assert!(about(pool.shares()[0], 1000, 0.5));
+}
+
+#[test]
+fn an_endpoint_that_is_slower_by_200_ms_gets_less_than_a_twentieth() {
+    for (clients, weights) in [(1, &[1, 1][..]), (10, &[1, 1]), (100, &[1, 1, 1]), (100, &[2, 1, 1])] {
+        let mut pool = Script::new(Balance::LatencyAware, weights);
+        let shares = pool.load(clients, &[205, 5, 5], 120_000);
+        let total: usize = shares.iter().sum();
+        assert!(shares[0] * 20 < total, "{clients} clients: {shares:?}");
+        assert!(shares[0] > 1, "its latency fades, so it was tried again: {shares:?}");
+    }
+}
+
+#[test]
+fn one_that_never_answered_gets_one_request_until_it_does() {
+    let mut pool = Script::new(Balance::LatencyAware, &[1, 1]);
+    pool.endpoint(1).answered(Duration::from_millis(5), 0);
+    let shares = pool.load(10, &[u64::MAX, 5], 1_000);
+    assert_eq!(shares[0], 1, "{shares:?}");
+}
+
+#[test]
+fn one_that_hangs_gets_nothing_once_it_was_waited_for() {
+    let pool = Script::new(Balance::LatencyAware, &[1, 1]);
+    for at in [0, 1] {
+        pool.endpoint(at).answered(Duration::from_millis(5), 0);
+    }
+    pool.endpoint(0).waited(Duration::from_millis(100), 0);
+    assert_eq!(pool.shares(), [0, 1000]);
+}
+
+#[test]
+fn nobody_who_is_down_or_was_tried_is_chosen_however_many_are_left() {
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let pool = Script::new(balance, &[1; 100]);
+        for at in (0..100).filter(|at| *at != 71 && *at != 72) {
+            pool.members[at].set_up(false);
+        }
+        let shares = pool.shares();
+        assert_eq!(shares[71] + shares[72], 1000, "{balance:?}");
+        assert!(about(shares[71], 1000, 0.5), "{balance:?}: {}", shares[71]);
+        assert!((0..100).all(|_| pool.choose(|at| at != 71) == Some(72)), "{balance:?}");
+        assert_eq!(pool.choose(|at| at != 71 && at != 72), None);
+        pool.members[71].set_up(false);
+        pool.members[72].set_up(false);
+        assert_eq!(pool.choose(|_| true), None, "{balance:?}");
+        let empty = Script::new(balance, &[]);
+        assert_eq!(empty.choose(|_| true), None);
+    }
+}
+
+#[test]
+fn who_failed_lately_is_left_alone_while_there_are_others_and_tried_when_there_are_not() {
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let mut pool = Script::new(balance, &[1, 1]);
+        pool.endpoint(0).failed(Failure::Unreachable, 0);
+        assert_eq!(pool.shares(), [0, 1000], "{balance:?}");
+        assert_eq!(pool.choose(|at| at != 1), Some(0), "{balance:?}");
+        pool.endpoint(1).failed(Failure::Broken, 0);
+        assert!((0..100).any(|_| pool.next() == 0), "{balance:?}");
+        pool.members[1].set_up(false);
+        assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
+        pool.now = 1_000;
+        pool.members[1].set_up(true);
+        assert!((0..100).any(|_| pool.next() == 0), "{balance:?}: its time is over");
+    }
+}

@@ -1,0 +1,162 @@
+//! How long an endpoint takes to answer, as one number that follows bad news at once and good news slowly.
+//!
+//! Peak EWMA as Finagle's balancer has it (`PeakEwma.scala`) and Linkerd's proxy after it: an answer slower than the
+//! average becomes the average, quicker ones pull it down, each for as much of [`DECAY`] as has passed. Without answers
+//! it fades towards nothing, so that an endpoint that was slow is tried again. Shared by the workers; does not choose.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// After so long an old average counts for 1/e; Finagle's and Linkerd's default.
+const DECAY: f32 = 10_000.0;
+/// Bits of the milliseconds that are left out of the time of an average. The clocks of the workers are no more exact
+/// than a tick, and 32 bits of the rest last for eight years.
+const COARSE: u32 = 6;
+
+/// The average and the time it was made at, in one word: what workers see is never half of each.
+///
+/// An update that is lost to another worker's is one sample among thousands, so a plain store is enough. Most answers do
+/// not store at all: within one unit of time only a new peak counts.
+#[derive(Debug, Default)]
+pub struct Latency(AtomicU64);
+
+impl Latency {
+    /// The average now in microseconds; `None` before the first answer. `now` is the time of
+    /// [`crate::clock::Clock::now`], here and below.
+    pub fn now(&self, now: u64) -> Option<f32> {
+        let (average, made) = self.load()?;
+        Some(match elapsed(made, now) {
+            0.0 => average,
+            elapsed => average * (-elapsed / DECAY).exp(),
+        })
+    }
+
+    /// An answer took so long.
+    pub fn observe(&self, took: Duration, now: u64) {
+        let took = micros(took);
+        let next = match self.load() {
+            None => took,
+            Some((average, _)) if took >= average => took,
+            Some((average, made)) => match elapsed(made, now) {
+                0.0 => return,
+                elapsed => {
+                    let kept = (-elapsed / DECAY).exp();
+                    average * kept + took * (1.0 - kept)
+                }
+            },
+        };
+        self.store(next, now);
+    }
+
+    /// An answer takes at least so long: it is not there yet.
+    pub fn at_least(&self, waited: Duration, now: u64) {
+        if self.now(now).is_none_or(|average| micros(waited) > average) {
+            self.store(micros(waited), now);
+        }
+    }
+
+    /// Forgets what was observed.
+    pub fn forget(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    fn load(&self) -> Option<(f32, u32)> {
+        let word = self.0.load(Ordering::Relaxed);
+        // No average is 0: see `micros`.
+        (word != 0).then(|| (f32::from_bits((word >> 32) as u32), word as u32))
+    }
+
+    fn store(&self, average: f32, now: u64) {
+        let word = (u64::from(average.max(1.0).to_bits()) << 32) | u64::from(coarse(now));
+        self.0.store(word, Ordering::Relaxed);
+    }
+}
+
+fn coarse(now: u64) -> u32 {
+    (now >> COARSE) as u32
+}
+
+/// Milliseconds from `made` to `now`; none where another worker's clock is ahead.
+fn elapsed(made: u32, now: u64) -> f32 {
+    let units = coarse(now).wrapping_sub(made).cast_signed().max(0);
+    (units as f32) * (1_u32 << COARSE) as f32
+}
+
+fn micros(time: Duration) -> f32 {
+    (time.as_secs_f32() * 1e6).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000;
+
+    fn ms(time: u64) -> Duration {
+        Duration::from_millis(time)
+    }
+
+    /// In milliseconds, rounded.
+    fn average(latency: &Latency, now: u64) -> Option<u32> {
+        latency.now(now).map(|micros| (micros / 1e3).round() as u32)
+    }
+
+    #[test]
+    fn a_peak_counts_at_once_and_quick_answers_only_with_time() {
+        let latency = Latency::default();
+        assert_eq!(average(&latency, 0), None);
+        latency.observe(ms(10), 0);
+        assert_eq!(average(&latency, 0), Some(10));
+        latency.observe(ms(500), 1);
+        latency.observe(ms(10), 2);
+        assert_eq!(average(&latency, 2), Some(500));
+        // Ten seconds of quick answers: 1/e of the peak, the rest is what they are.
+        for now in 1..=1000 {
+            latency.observe(ms(10), now * 10);
+        }
+        let now = average(&latency, 10 * SECOND);
+        assert!((185..=195).contains(&now.unwrap()), "{now:?}");
+    }
+
+    #[test]
+    fn what_was_slow_fades_until_it_is_tried_again() {
+        let latency = Latency::default();
+        latency.observe(ms(200), 0);
+        let after = [0, 10, 20, 60].map(|seconds| average(&latency, seconds * SECOND));
+        assert_eq!(after, [Some(200), Some(74), Some(27), Some(0)]);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_there_yet_counts_for_as_long_as_it_was_waited_for() {
+        let latency = Latency::default();
+        latency.at_least(ms(100), 0);
+        latency.at_least(ms(50), 0);
+        assert_eq!(average(&latency, 0), Some(100));
+        latency.at_least(ms(3_000), 0);
+        assert_eq!(average(&latency, 0), Some(3_000));
+        latency.forget();
+        assert_eq!(average(&latency, 0), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_behind_changes_nothing() {
+        let latency = Latency::default();
+        latency.observe(ms(100), 5 * SECOND);
+        latency.observe(ms(1), 4 * SECOND);
+        assert_eq!(average(&latency, 4 * SECOND), Some(100));
+        assert_eq!(latency.now(5 * SECOND), latency.now(0));
+    }
+
+    #[test]
+    fn times_beyond_the_counter_and_answers_in_no_time_are_fine() {
+        let (latency, wrap) = (Latency::default(), 1 << (32 + COARSE));
+        latency.observe(ms(100), wrap - 1);
+        assert_eq!(average(&latency, wrap + 10 * SECOND), Some(37));
+        latency.observe(Duration::ZERO, wrap + 10 * SECOND);
+        latency.observe(Duration::MAX, wrap + 10 * SECOND);
+        assert!(latency.now(wrap + 10 * SECOND).is_some_and(f32::is_finite));
+        let never = Latency::default();
+        never.observe(Duration::ZERO, 0);
+        assert_eq!(never.now(0), Some(1.0));
+    }
+}
