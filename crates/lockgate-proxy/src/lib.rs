@@ -12,5 +12,7 @@ pub mod clock;
 pub mod downstream;
 pub mod limits;
 pub mod metrics;
+pub mod route;
+pub mod transform;
 pub mod upstream;
 pub mod worker;
