@@ -117,6 +117,11 @@ impl Pattern {
         self.segments.iter().position(is_it)
     }
 
+    /// How many segments it has before `/*`, if it ends in that.
+    pub(crate) fn prefix_depth(&self) -> Option<usize> {
+        self.below.then_some(self.segments.len())
+    }
+
     pub(super) fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -201,7 +206,7 @@ impl fmt::Display for Pattern {
 }
 
 /// Splits a path behind its first `count` segments.
-fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
+pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
     match memchr::memchr_iter(b'/', path).nth(count) {
         Some(at) => path.split_at(at),
         None => (path, &[]),
