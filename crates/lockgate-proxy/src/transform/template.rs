@@ -27,7 +27,8 @@ pub struct Values<'a> {
     pub path: &'a [u8],
     /// The raw query, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The host that was asked for, as routing sees it: without port.
+    /// The host that was asked for, as routing sees it: without port. Where a request names none (HTTP/1.0), the site's
+    /// own: of `https://` without a host a browser takes the path's first segment for one.
     pub host: &'a str,
     /// Whether the client came over TLS.
     pub secure: bool,
@@ -540,6 +541,45 @@ pub(super) mod tests {
             error(Purpose::Redirect, "/{host}", "https://{host}/"),
             Some(TemplateError::InHost("host".into()))
         );
+    }
+
+    #[test]
+    fn no_path_whatever_leads_elsewhere_or_ends_a_line() {
+        // Xorshift: the same paths on every run.
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut draw = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize % below
+        };
+        let pattern = Pattern::parse("/{x}/*").unwrap();
+        let texts = [
+            "/{*}",
+            "/{x}",
+            "/{x}{*}",
+            "/{*}{x}",
+            "{path}",
+            "{path}{*}",
+            "/{query}",
+            "/?{*}",
+            "https://{host}{path}",
+        ];
+        let templates = texts.map(|text| Template::parse(text, Purpose::Redirect, &pattern).unwrap());
+        let alphabet = *b"//\\\\.:@?#%e\t\r\n\0\xff";
+        let mut out = Vec::new();
+        for _ in 0..20_000 {
+            let path: Vec<u8> = (0..draw(8)).map(|_| alphabet[draw(alphabet.len())]).collect();
+            for template in &templates {
+                out.clear();
+                template.render(&Values { path: &path, query: Some(&path), ..values("", None) }, &mut out);
+                let shown = out.escape_ascii();
+                assert!(out.iter().all(u8::is_ascii_graphic), "{shown}");
+                let here = out.starts_with(b"https://a.example/")
+                    || matches!(&*out, [b'/'] | [b'/', b'!'..=b'.' | b'0'..=b'[' | b']'..=b'~', ..]);
+                assert!(here, "{shown}");
+            }
+        }
     }
 
     #[test]
