@@ -190,6 +190,21 @@ impl Fields {
         });
     }
 
+    /// Gives lines other values, in their places: `change` is asked about each, writes a new value and says that it did.
+    pub fn revise(&mut self, mut change: impl FnMut(Field<'_>, &mut Vec<u8>) -> bool) {
+        let mut value = Vec::new();
+        for line in &mut self.lines {
+            let field =
+                Field { name: line.name.of(&self.text), value: line.value.of(&self.text), known: line.known };
+            if change(field, &mut value) {
+                let start = self.text.len();
+                self.text.extend_from_slice(&value);
+                line.value = Span::new(start..self.text.len());
+            }
+            value.clear();
+        }
+    }
+
     /// Removes every line of one name.
     pub fn remove(&mut self, known: Known) {
         self.lines.retain(|line| line.known != Some(known));
@@ -238,6 +253,17 @@ pub(crate) mod tests {
         some.set(Known::Host, b"b");
         some.retain(|field| field.value != b"2");
         assert_eq!(shown(&some), ["x-b: 1", "x-B: 3", "Host: b"]);
+    }
+
+    #[test]
+    fn values_change_in_their_places() {
+        let mut some = fields(&[("a", "1"), ("b", "2"), ("c", "3")]);
+        some.revise(|field, value| {
+            value.extend_from_slice(field.value);
+            value.extend_from_slice(b"0");
+            field.name != b"b"
+        });
+        assert_eq!(shown(&some), ["a: 10", "b: 2", "c: 30"]);
     }
 
     /// RFC 9110 §5.6.1: a recipient must parse and ignore empty elements.

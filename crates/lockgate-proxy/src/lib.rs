@@ -17,5 +17,7 @@ pub mod h1;
 pub mod limits;
 pub mod metrics;
 pub mod request_id;
+pub mod route;
+pub mod transform;
 pub mod upstream;
 pub mod worker;

@@ -1,0 +1,175 @@
+//! From a request's host to the site that serves it.
+
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+use lockgate_http::target::Authority;
+
+use super::router::Clash;
+
+/// Which hosts a site serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostPattern {
+    /// Whatever no other site of this address serves, and requests that name no host (HTTP/1.0).
+    Any,
+    /// This one, in any case, without port.
+    Exact(String),
+    /// For `*.example.com` given as `example.com`: every name below it, however many labels deeper, but not itself. As
+    /// in DNS (RFC 4592), not as in certificates, whose `*` is one label (RFC 6125 §6.4.3).
+    Under(String),
+}
+
+impl HostPattern {
+    /// Whether a request can name such a host at all.
+    pub(super) fn is_possible(&self) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(host) | Self::Under(host) => {
+                Authority::parse(host.as_bytes()).is_ok_and(|authority| authority.port.is_none())
+            }
+        }
+    }
+}
+
+/// The sites of one address by their hosts.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    exact: HashMap<Box<str>, usize, RandomState>,
+    under: HashMap<Box<str>, usize, RandomState>,
+    /// The length of the longest name in `under`: no longer suffix need be looked for.
+    longest: usize,
+    any: Option<usize>,
+}
+
+impl Hosts {
+    /// Adds a host of a site; what is there already is a clash, also with the same site.
+    pub(super) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
+        let (earlier, host) = match pattern {
+            HostPattern::Any => (self.any.replace(site), "any.example".to_owned()),
+            HostPattern::Exact(host) => {
+                let host = normal(host);
+                (self.exact.insert(host.as_str().into(), site), host)
+            }
+            HostPattern::Under(host) => {
+                let host = normal(host);
+                self.longest = self.longest.max(host.len());
+                (self.under.insert(host.as_str().into(), site), format!("www.{host}"))
+            }
+        };
+        match earlier {
+            None => Ok(()),
+            Some(earlier) => Err(Clash::Host { sites: (earlier, site), host }),
+        }
+    }
+
+    /// The site of a host as [`Authority::name`] gives it.
+    #[inline]
+    pub(super) fn find(&self, host: Option<&str>) -> Option<usize> {
+        let Some(host) = host else { return self.any };
+        // Empty maps are not hashed for: an address with one site for any host pays nothing.
+        if let Some(&site) = self.exact.get(host) {
+            return Some(site);
+        }
+        if self.longest > 0
+            && let Some(site) = self.above(host)
+        {
+            return Some(site);
+        }
+        self.any
+    }
+
+    /// The longest wildcard above a host.
+    fn above(&self, host: &str) -> Option<usize> {
+        let dots = memchr::memchr_iter(b'.', host.as_bytes());
+        let suffixes = dots.filter_map(|dot| host.get(dot + 1..));
+        suffixes
+            .filter(|suffix| suffix.len() <= self.longest)
+            .find_map(|suffix| self.under.get(suffix).copied())
+    }
+}
+
+/// As [`Authority::name`] would give it.
+fn normal(host: &str) -> String {
+    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(patterns: &[&str]) -> Result<Hosts, Clash> {
+        let mut hosts = Hosts::default();
+        for (site, text) in patterns.iter().enumerate() {
+            hosts.insert(&pattern(text), site)?;
+        }
+        Ok(hosts)
+    }
+
+    fn pattern(text: &str) -> HostPattern {
+        match text.strip_prefix("*.") {
+            Some(host) => HostPattern::Under(host.to_owned()),
+            None if text == "*" => HostPattern::Any,
+            None => HostPattern::Exact(text.to_owned()),
+        }
+    }
+
+    #[test]
+    fn exact_goes_over_the_longest_wildcard_and_that_over_any() {
+        let all =
+            ["*", "example.com", "*.example.com", "*.a.example.com", "www.example.com", "[::1]", "X.Test."];
+        let hosts = hosts(&all).unwrap();
+        for (host, site) in [
+            ("example.com", "example.com"),
+            ("www.example.com", "www.example.com"),
+            ("b.example.com", "*.example.com"),
+            ("b.www.example.com", "*.example.com"),
+            ("a.example.com", "*.example.com"),
+            ("b.a.example.com", "*.a.example.com"),
+            ("c.b.a.example.com", "*.a.example.com"),
+            ("notexample.com", "*"),
+            ("com", "*"),
+            ("[::1]", "[::1]"),
+            ("x.test", "X.Test."),
+            ("", "*"),
+        ] {
+            assert_eq!(hosts.find(Some(host)).map(|site| all[site]), Some(site), "{host}");
+        }
+        assert_eq!(hosts.find(None), Some(0));
+    }
+
+    #[test]
+    fn without_a_site_for_any_host_an_unknown_one_has_none() {
+        let hosts = hosts(&["example.com", "*.example.com"]).unwrap();
+        assert_eq!(hosts.find(Some("example.org")), None);
+        assert_eq!(hosts.find(Some(".example.org")), None);
+        assert_eq!(hosts.find(None), None);
+    }
+
+    #[test]
+    fn one_host_belongs_to_one_site() {
+        for (patterns, host) in [
+            (["a.example", "A.Example."], "a.example"),
+            (["*.a.example", "*.A.example"], "www.a.example"),
+            (["*", "*"], "any.example"),
+        ] {
+            let clash = hosts(&patterns).unwrap_err();
+            assert_eq!(clash, Clash::Host { sites: (0, 1), host: host.to_owned() });
+        }
+    }
+
+    #[test]
+    fn a_host_that_no_request_can_name_is_known() {
+        for (text, possible) in [
+            ("*", true),
+            ("a.example", true),
+            ("*.a.example", true),
+            ("192.0.2.1", true),
+            ("a.example:80", false),
+            ("b\u{fc}cher.example", false),
+            ("a..example", false),
+            ("", false),
+        ] {
+            assert_eq!(pattern(text).is_possible(), possible, "{text}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Which route of which site a request belongs to: a pure function of its host, method and path.
+//!
+//! Knows no socket and no configuration file: the shell gives it [`SiteRoutes`] and keeps what each route means by the
+//! number that it gave to it. What becomes of the request is not decided here.
+//!
+//! # The rule
+//! The most specific wins. Hosts: exact, then the longest wildcard, then any. Paths within a site: exact, then
+//! `/a/{id}`, then the longest prefix `/a/*`; of two routes with the same path, the one that names the method. Two of
+//! which neither is more specific are a [`Clash`] when the table is built, so no look-up depends on their order.
+//!
+//! # Layout
+//! - [`router`]: the table of one listener's address.
+//! - [`hosts`]: from a host to a site.
+//! - [`pattern`]: one path pattern, and its parts in a path.
+//! - [`paths`]: from method and path to a route, within a site.
+
+pub mod hosts;
+pub mod paths;
+pub mod pattern;
+pub mod router;
+
+pub use hosts::HostPattern;
+pub use paths::{NoRoute, Rule};
+pub use pattern::{Pattern, PatternError};
+pub use router::{Clash, Found, Router, SiteRoutes, Unreachable};

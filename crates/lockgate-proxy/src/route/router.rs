@@ -1,0 +1,218 @@
+//! The table of one listener's address: hosts to sites, and paths to routes within them.
+
+use super::hosts::{HostPattern, Hosts};
+use super::paths::{NoRoute, Paths, Rule};
+use super::pattern::Pattern;
+
+/// A site as the shell gives it.
+#[derive(Debug, Clone)]
+pub struct SiteRoutes {
+    /// Its own host and its aliases.
+    pub hosts: Vec<HostPattern>,
+    /// Its routes, in any order. A site that serves every path has one for `/*`.
+    pub routes: Vec<Rule>,
+}
+
+/// Two that a request could mean alike. The table is not made then.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Clash {
+    /// One host is in two sites, or twice in one.
+    #[error("a request for the host {host} matches both")]
+    Host {
+        /// Their places among the sites.
+        sites: (usize, usize),
+        /// A host that both match.
+        host: String,
+    },
+    /// Two routes of a site are for the same requests, or neither is more specific.
+    #[error("{method} {path} matches both, and neither is more specific")]
+    Route {
+        /// Its place among the sites.
+        site: usize,
+        /// Their values.
+        routes: (usize, usize),
+        /// The method of a request that matches both.
+        method: String,
+        /// And its path, decoded.
+        path: String,
+    },
+}
+
+/// What no request can reach; worth a warning.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// A site without a host.
+    #[error("the site has no host")]
+    Site {
+        /// Its place among the sites.
+        site: usize,
+    },
+    /// A host with a port, with letters that hosts have not, or with empty labels.
+    #[error("no request can name the host {host:?}")]
+    Host {
+        /// Its place among the sites.
+        site: usize,
+        /// As it was given.
+        host: String,
+    },
+    /// A path that is refused before routing.
+    #[error("paths with dot segments, backslashes or NUL are refused before they are routed")]
+    Path {
+        /// Its place among the sites.
+        site: usize,
+        /// Its value.
+        route: usize,
+    },
+    /// CONNECT is for a host and port.
+    #[error("CONNECT has no path")]
+    Connect {
+        /// Its place among the sites.
+        site: usize,
+        /// Its value.
+        route: usize,
+    },
+}
+
+/// The route of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Found<'r> {
+    /// What the shell called it: [`Rule::value`].
+    pub route: usize,
+    /// Its pattern, which finds the prefix, the rest and the parameters in the path when they are asked for.
+    pub pattern: &'r Pattern,
+}
+
+/// The sites and routes of one address. Does not change once it is built.
+#[derive(Debug)]
+pub struct Router {
+    hosts: Hosts,
+    sites: Vec<Paths>,
+}
+
+impl Router {
+    /// Makes the table; beside it, what no request can reach.
+    ///
+    /// # Errors
+    /// Every pair that a request could mean alike.
+    pub fn build(sites: Vec<SiteRoutes>) -> Result<(Self, Vec<Unreachable>), Vec<Clash>> {
+        let mut router = Self { hosts: Hosts::default(), sites: Vec::with_capacity(sites.len()) };
+        let mut unreachable = Vec::new();
+        let mut clashes = Vec::new();
+        for (site, SiteRoutes { hosts, routes }) in sites.into_iter().enumerate() {
+            if hosts.is_empty() {
+                unreachable.push(Unreachable::Site { site });
+            }
+            for pattern in &hosts {
+                clashes.extend(router.hosts.insert(pattern, site).err());
+                if let (false, HostPattern::Exact(host) | HostPattern::Under(host)) =
+                    (pattern.is_possible(), pattern)
+                {
+                    unreachable.push(Unreachable::Host { site, host: host.clone() });
+                }
+            }
+            let paths = Paths::build(site, routes, &mut clashes);
+            unreachable.extend(paths.unreachable(site));
+            router.sites.push(paths);
+        }
+        if clashes.is_empty() { Ok((router, unreachable)) } else { Err(clashes) }
+    }
+
+    /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it, by its place among
+    /// those that the table was made of.
+    #[inline]
+    pub fn site(&self, host: Option<&str>) -> Option<usize> {
+        self.hosts.find(host)
+    }
+
+    /// The route of a method and a path, as [`decode`](lockgate_http::target::decode) gives it, within a site.
+    ///
+    /// # Errors
+    /// When the site has none for that path, or none for that method.
+    #[inline]
+    pub fn route(&self, site: usize, method: &[u8], path: &[u8]) -> Result<Found<'_>, NoRoute> {
+        let paths = self.sites.get(site).ok_or(NoRoute::Path)?;
+        paths.find(method, path).map(|rule| Found { route: rule.value, pattern: &rule.pattern })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(value: usize, text: &str) -> Rule {
+        let (method, path) = match text.split_once(' ') {
+            Some((method, path)) => (Some(method.into()), path),
+            None => (None, text),
+        };
+        Rule { method, pattern: Pattern::parse(path).unwrap(), value }
+    }
+
+    fn exact(host: &str) -> HostPattern {
+        HostPattern::Exact(host.to_owned())
+    }
+
+    fn site(hosts: Vec<HostPattern>, routes: &[&str]) -> SiteRoutes {
+        let routes = routes.iter().enumerate().map(|(value, text)| rule(value, text)).collect();
+        SiteRoutes { hosts, routes }
+    }
+
+    #[test]
+    fn an_exact_host_never_falls_back_to_a_wildcard() {
+        let under = HostPattern::Under("example.com".into());
+        let sites = vec![
+            site(vec![exact("a.example.com"), exact("alias.test")], &["/only"]),
+            site(vec![under], &["/*"]),
+        ];
+        let (router, unreachable) = Router::build(sites).unwrap();
+        assert!(unreachable.is_empty());
+        let route = |host, path: &str| {
+            let site = router.site(Some(host))?;
+            Some(router.route(site, b"GET", path.as_bytes()).map(|found| (site, found.route)))
+        };
+        assert_eq!(route("a.example.com", "/only"), Some(Ok((0, 0))));
+        assert_eq!(route("alias.test", "/only"), Some(Ok((0, 0))));
+        assert_eq!(route("a.example.com", "/"), Some(Err(NoRoute::Path)));
+        assert_eq!(route("b.example.com", "/"), Some(Ok((1, 0))));
+        assert_eq!(route("example.com", "/"), None);
+    }
+
+    #[test]
+    fn all_clashes_are_told_at_once() {
+        let sites = vec![
+            site(vec![exact("a.test")], &["/a", "/a", "GET /{x}/b", "GET /a/{y}"]),
+            site(vec![HostPattern::Any, exact("A.test"), HostPattern::Any], &["/x/*", "/x/*"]),
+        ];
+        let clashes = Router::build(sites).unwrap_err();
+        let told: Vec<_> = clashes.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "GET /a/b matches both, and neither is more specific",
+                "GET /a matches both, and neither is more specific",
+                "a request for the host a.test matches both",
+                "a request for the host any.example matches both",
+                "GET /x/x matches both, and neither is more specific",
+            ]
+        );
+        assert!(matches!(clashes[0], Clash::Route { site: 0, routes: (2, 3), .. }));
+    }
+
+    #[test]
+    fn what_no_request_can_reach_is_told() {
+        let sites = vec![
+            site(vec![], &["/*"]),
+            site(vec![exact("a:80")], &["/a/../b", "CONNECT /*", "/a/b", "/a\\b", "/..."]),
+        ];
+        let (_, unreachable) = Router::build(sites).unwrap();
+        assert_eq!(
+            unreachable,
+            [
+                Unreachable::Site { site: 0 },
+                Unreachable::Host { site: 1, host: "a:80".into() },
+                Unreachable::Path { site: 1, route: 0 },
+                Unreachable::Connect { site: 1, route: 1 },
+                Unreachable::Path { site: 1, route: 3 },
+            ]
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! Fields that a configuration sets, adds and removes, in requests or in answers.
+
+use lockgate_http::fields::{Fields, Known};
+
+use super::template::{Template, Values};
+
+/// What is done with the lines of one name. Templates are for [`Purpose::Text`](super::Purpose::Text).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderOp {
+    /// These lines instead of all that there are.
+    Set(Vec<Template>),
+    /// One more line.
+    Add(Template),
+    /// No line.
+    Remove,
+}
+
+/// One name and what is done with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderRule {
+    /// In the spelling in which it goes out; found in any case.
+    pub name: Vec<u8>,
+    /// What is done.
+    pub op: HeaderOp,
+}
+
+/// Why a rule cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// Not a token (RFC 9110 §5.1).
+    #[error("{0:?} is no name of a field")]
+    Name(String),
+    /// Where a message ends and what becomes of its connection is not the configuration's to say.
+    #[error("{0} belongs to the connection and is made by the proxy itself")]
+    Connection(String),
+    /// A request has exactly one Host (RFC 9112 §3.2).
+    #[error("Host can only be set, to one value")]
+    Host,
+    /// A control character, which might end the line.
+    #[error("the value of {0} has a control character")]
+    Value(String),
+    /// Two rules for one name.
+    #[error("there are two rules for {0}")]
+    Twice(String),
+}
+
+/// What is done with the fields of a message. Nothing costs nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeaderRules {
+    rules: Vec<HeaderRule>,
+    /// A bit for every length of the names that are taken out, by which most lines are seen to be none of those.
+    lengths: u64,
+}
+
+impl HeaderRules {
+    /// Rules, at most one for a name.
+    ///
+    /// # Errors
+    /// When one would break the message or the connection.
+    pub fn new(rules: Vec<HeaderRule>) -> Result<Self, HeaderError> {
+        for (at, rule) in rules.iter().enumerate() {
+            rule.check()?;
+            if rules[..at].iter().any(|other| other.is_for(&rule.name)) {
+                return Err(HeaderError::Twice(rule.shown()));
+            }
+        }
+        let replacing = rules.iter().filter(|rule| rule.replaces());
+        let lengths = replacing.fold(0, |lengths, rule| lengths | length_bit(&rule.name));
+        Ok(Self { rules, lengths })
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Changes the fields of a message. `scratch` is where values are put together; it is left empty.
+    pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
+        if self.lengths != 0 {
+            fields.retain(|field| {
+                self.lengths & length_bit(field.name) == 0
+                    || !self.rules.iter().any(|rule| rule.replaces() && rule.is_for(field.name))
+            });
+        }
+        for rule in &self.rules {
+            let templates = match &rule.op {
+                HeaderOp::Set(templates) => templates.as_slice(),
+                HeaderOp::Add(template) => std::slice::from_ref(template),
+                HeaderOp::Remove => &[],
+            };
+            for template in templates {
+                if let Some(value) = template.fixed() {
+                    fields.append(&rule.name, value);
+                } else {
+                    scratch.clear();
+                    template.render(values, scratch);
+                    fields.append(&rule.name, scratch);
+                    scratch.clear();
+                }
+            }
+        }
+    }
+}
+
+impl HeaderRule {
+    fn check(&self) -> Result<(), HeaderError> {
+        if self.name.is_empty() || !self.name.iter().all(|&byte| is_token_byte(byte)) {
+            return Err(HeaderError::Name(self.shown()));
+        }
+        match Known::of(&self.name) {
+            Some(
+                Known::Connection
+                | Known::ContentLength
+                | Known::Expect
+                | Known::KeepAlive
+                | Known::ProxyConnection
+                | Known::Te
+                | Known::Trailer
+                | Known::TransferEncoding
+                | Known::Upgrade,
+            ) => return Err(HeaderError::Connection(self.shown())),
+            Some(Known::Host) if !matches!(&self.op, HeaderOp::Set(values) if values.len() == 1) => {
+                return Err(HeaderError::Host);
+            }
+            _ => {}
+        }
+        let sound = match &self.op {
+            HeaderOp::Set(templates) => templates.iter().all(Template::is_field_value),
+            HeaderOp::Add(template) => template.is_field_value(),
+            HeaderOp::Remove => true,
+        };
+        if sound { Ok(()) } else { Err(HeaderError::Value(self.shown())) }
+    }
+
+    fn replaces(&self) -> bool {
+        !matches!(self.op, HeaderOp::Add(_))
+    }
+
+    fn is_for(&self, name: &[u8]) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.name).into_owned()
+    }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << name.len().min(63)
+}
+
+/// RFC 9110 §5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::template::Purpose;
+    use super::super::template::tests::values;
+    use super::*;
+    use crate::route::Pattern;
+
+    fn template(text: &str) -> Template {
+        Template::parse(text, Purpose::Text, &Pattern::everything()).unwrap()
+    }
+
+    fn set(name: &str, values: &[&str]) -> HeaderRule {
+        let values = values.iter().map(|text| template(text)).collect();
+        HeaderRule { name: name.into(), op: HeaderOp::Set(values) }
+    }
+
+    fn add(name: &str, value: &str) -> HeaderRule {
+        HeaderRule { name: name.into(), op: HeaderOp::Add(template(value)) }
+    }
+
+    fn remove(name: &str) -> HeaderRule {
+        HeaderRule { name: name.into(), op: HeaderOp::Remove }
+    }
+
+    fn applied(rules: Vec<HeaderRule>, lines: &[(&str, &str)]) -> Vec<String> {
+        let mut fields = Fields::default();
+        for (name, value) in lines {
+            fields.append(name.as_bytes(), value.as_bytes());
+        }
+        let mut scratch = Vec::new();
+        HeaderRules::new(rules).unwrap().apply(&mut fields, &values("/a", None), &mut scratch);
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        fields.iter().map(|field| format!("{}: {}", text(field.name), text(field.value))).collect()
+    }
+
+    #[test]
+    fn lines_are_set_added_and_removed_by_name() {
+        let origin = [("Server", "x"), ("X-A", "1"), ("x-a", "2"), ("Vary", "a"), ("Other", "3")];
+        let all =
+            vec![remove("server"), set("X-a", &["{client}", "b"]), add("vary", "b"), set("X-New", &["c"])];
+        assert_eq!(
+            applied(all, &origin),
+            ["Vary: a", "Other: 3", "X-a: 192.0.2.7", "X-a: b", "vary: b", "X-New: c"]
+        );
+        assert_eq!(applied(vec![], &origin).len(), 5);
+        assert_eq!(applied(vec![set("X-A", &[])], &origin), ["Server: x", "Vary: a", "Other: 3"]);
+        assert_eq!(applied(vec![set("Host", &["b"])], &[("host", "a")]), ["Host: b"]);
+    }
+
+    #[test]
+    fn names_longer_than_the_bits_are_found() {
+        let (long, longer) = ("x".repeat(63), "x".repeat(100));
+        assert_eq!(applied(vec![remove(&longer)], &[(&long, "1"), (&longer, "2")]), [format!("{long}: 1")]);
+    }
+
+    /// RFC 9110 §7.6.1, RFC 9112 §6: a rule could otherwise take messages apart.
+    #[test]
+    fn framing_and_the_connection_are_not_the_configurations() {
+        for name in
+            ["Content-Length", "transfer-encoding", "Connection", "TE", "Trailer", "upgrade", "Keep-Alive"]
+        {
+            for rule in [set(name, &["1"]), add(name, "1"), remove(name)] {
+                assert_eq!(HeaderRules::new(vec![rule]), Err(HeaderError::Connection(name.into())));
+            }
+        }
+        for rule in [add("Host", "b"), remove("host"), set("Host", &["a", "b"]), set("Host", &[])] {
+            assert_eq!(HeaderRules::new(vec![rule]), Err(HeaderError::Host));
+        }
+    }
+
+    #[test]
+    fn a_rule_cannot_end_its_line() {
+        for name in ["", "a b", "a:", "a\r\n", "\u{e4}"] {
+            assert_eq!(HeaderRules::new(vec![remove(name)]), Err(HeaderError::Name(name.into())));
+        }
+        for value in ["a\r\nb: c", "a\nb", "a\0", "{client}\r"] {
+            assert_eq!(HeaderRules::new(vec![set("a", &[value])]), Err(HeaderError::Value("a".into())));
+            assert_eq!(HeaderRules::new(vec![add("a", value)]), Err(HeaderError::Value("a".into())));
+        }
+        assert!(HeaderRules::new(vec![set("a", &["tab\tand \u{e4}"])]).is_ok());
+        let twice = vec![remove("a"), add("A", "1")];
+        assert_eq!(HeaderRules::new(twice), Err(HeaderError::Twice("A".into())));
+    }
+}

@@ -1,0 +1,96 @@
+//! The target that goes to the origin: as received, without its prefix, or by a template.
+
+use super::template::{Template, Values};
+use crate::route::Pattern;
+
+/// What a route does to the target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum TargetRewrite {
+    /// Every byte goes on as received.
+    #[default]
+    None,
+    /// What the pattern has before `/*` is left out, every other byte goes on as received: of `/api/*`, `/api/v1`
+    /// becomes `/v1`, `/api/` and `/api` become `/`.
+    StripPrefix,
+    /// Made anew, by a template for [`Purpose::Target`](super::template::Purpose::Target).
+    Template(Template),
+}
+
+impl TargetRewrite {
+    /// Appends the new target of a request that matched `pattern`.
+    pub fn write(&self, pattern: &Pattern, values: &Values<'_>, out: &mut Vec<u8>) {
+        let path = match self {
+            Self::None => values.path,
+            Self::StripPrefix => match pattern.split(values.path) {
+                // A pattern without a star has no prefix that could be left out.
+                _ if !pattern.is_prefix() => values.path,
+                (_, []) => b"/",
+                (_, rest) => rest,
+            },
+            Self::Template(template) => return template.render(values, out),
+        };
+        out.extend_from_slice(path);
+        if let Some(query) = values.query {
+            out.push(b'?');
+            out.extend_from_slice(query);
+        }
+    }
+
+    /// What was left out at the front of the path, which the origin's answers do not know of.
+    pub fn stripped<'p>(&self, pattern: &Pattern, path: &'p [u8]) -> &'p [u8] {
+        match self {
+            Self::StripPrefix if pattern.is_prefix() => pattern.split(path).0,
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::template::Purpose;
+    use super::super::template::tests::values;
+    use super::*;
+
+    fn rewritten(rewrite: &TargetRewrite, pattern: &str, path: &str, query: Option<&str>) -> String {
+        let mut out = Vec::new();
+        rewrite.write(&Pattern::parse(pattern).unwrap(), &values(path, query), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn all_bytes_but_the_prefix_go_on_as_received() {
+        for (pattern, path, query, target) in [
+            ("/api/*", "/api/v1", None, "/v1"),
+            ("/api/*", "/api", None, "/"),
+            ("/api/*", "/api/", None, "/"),
+            ("/api/*", "/api", Some("a?b"), "/?a?b"),
+            ("/api/*", "/api/", Some(""), "/?"),
+            ("/api/*", "/%61p%69/%76%31;x=%2C", Some("%zz"), "/%76%31;x=%2C?%zz"),
+            ("/api/*", "/api//v1/", None, "//v1/"),
+            ("/api/*", "/api/api/x", None, "/api/x"),
+            ("/t/{tenant}/*", "/t/%41/x", None, "/x"),
+            ("/*", "/a", None, "/a"),
+            ("/a", "/a", None, "/a"),
+        ] {
+            let strip = TargetRewrite::StripPrefix;
+            assert_eq!(rewritten(&strip, pattern, path, query), target, "{pattern} {path}");
+            let whole = format!("{path}{}", query.map(|query| format!("?{query}")).unwrap_or_default());
+            assert_eq!(rewritten(&TargetRewrite::None, pattern, path, query), whole);
+        }
+    }
+
+    #[test]
+    fn what_is_stripped_is_known() {
+        let pattern = Pattern::parse("/t/{tenant}/*").unwrap();
+        assert_eq!(TargetRewrite::StripPrefix.stripped(&pattern, b"/t/%41/x"), b"/t/%41");
+        assert_eq!(TargetRewrite::None.stripped(&pattern, b"/t/%41/x"), b"");
+        assert_eq!(TargetRewrite::StripPrefix.stripped(&Pattern::parse("/a").unwrap(), b"/a"), b"");
+    }
+
+    #[test]
+    fn a_template_makes_it_anew() {
+        let pattern = Pattern::parse("/api/*").unwrap();
+        let template = Template::parse("/v1/{*}", Purpose::Target, &pattern).unwrap();
+        assert_eq!(rewritten(&TargetRewrite::Template(template), "/api/*", "/api/a", Some("b")), "/v1/a?b");
+    }
+}

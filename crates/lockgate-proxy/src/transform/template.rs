@@ -1,0 +1,638 @@
+//! Texts with placeholders, as redirects, rewritten targets, fields and short answers have them.
+//!
+//! Read once when the configuration is; rendering copies, and escapes what would mean more in its place than it did
+//! where it came from. A template decides the shape of a URL, a request only fills in parts of it.
+
+use std::io::Write;
+use std::net::IpAddr;
+
+use crate::route::Pattern;
+use crate::route::pattern::{nth_segment, split_behind};
+
+/// What a template is for, which decides what may stand in it and how values are escaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A request's new target: begins with a slash. `{*}`, parameters, `{path}`, `{query}`.
+    Target,
+    /// Where a redirect goes: a path or an `http(s)://` URL. Also `{host}` and `{scheme}`.
+    Redirect,
+    /// A field's value or a body: everything, also `{client}`, `{method}` and `{id}`.
+    Text,
+}
+
+/// What a request has to fill in.
+#[derive(Debug, Clone, Copy)]
+pub struct Values<'a> {
+    /// The raw path as received.
+    pub path: &'a [u8],
+    /// The raw query, without its question mark.
+    pub query: Option<&'a [u8]>,
+    /// The host that was asked for, as routing sees it: without port. Where a request names none (HTTP/1.0), the site's
+    /// own: of `https://` without a host a browser takes the path's first segment for one.
+    pub host: &'a str,
+    /// Whether the client came over TLS.
+    pub secure: bool,
+    /// The method as sent.
+    pub method: &'a [u8],
+    /// The client, after rules of trust.
+    pub client: IpAddr,
+    /// The request's id.
+    pub id: &'a [u8],
+}
+
+impl Values<'_> {
+    fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
+    }
+}
+
+/// Why a text is no template.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    /// No placeholder of this name, or not for this purpose, and no parameter of the route.
+    #[error("there is no placeholder {{{0}}} here")]
+    Unknown(String),
+    /// `{*}` where the route's path has no star.
+    #[error("{{*}} is what /* stands for, and the route's path does not end in it")]
+    NoRest,
+    /// A brace that is no placeholder's, in a URL.
+    #[error("a brace in a URL is written %7B or %7D")]
+    Brace,
+    /// A target that begins with no slash, or a redirect that begins with neither one slash nor `http(s)://`.
+    #[error("it begins neither with one slash nor, for a redirect, with http:// or https://")]
+    Start,
+    /// A part of the path where the host is: whoever makes the link could choose the host.
+    #[error("{{{0}}} would be part of the host: put a slash before it, or write {{path}}")]
+    InHost(String),
+    /// A fragment, which never goes to a server.
+    #[error("a target has no fragment")]
+    Fragment,
+    /// A control character in a field or a URL.
+    #[error("control characters do not belong here")]
+    Control,
+}
+
+/// A text with placeholders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    pieces: Vec<Piece>,
+    /// Whether the result could come to begin with two slashes, and then would name another host.
+    may_lose_host: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Literal(Box<[u8]>),
+    Value(Value, Part),
+    /// The request's query with its question mark, where the template has none of its own.
+    KeptQuery,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Value {
+    /// What `/*` stands for behind so and so many segments, without its first slash.
+    Rest(usize),
+    /// One segment of the path.
+    Segment(usize),
+    Path,
+    Query,
+    Host,
+    Scheme,
+    Client,
+    Method,
+    Id,
+}
+
+/// Where in a URL a value comes to stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Host,
+    Path,
+    Query,
+    Fragment,
+    Text,
+}
+
+impl Template {
+    /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and go over ours of the
+    /// same name. A brace that is no placeholder's stands for itself in a text, so that JSON need not be escaped.
+    ///
+    /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless the template has a
+    /// question mark.
+    ///
+    /// # Errors
+    /// Unknown placeholders, and shapes in which a request could choose more than its part.
+    pub fn parse(text: &str, purpose: Purpose, pattern: &Pattern) -> Result<Self, TemplateError> {
+        let mut reader = Reader::new(text, purpose, pattern);
+        reader.start(text)?;
+        let mut rest = text;
+        while let Some(brace) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(brace);
+            reader.literal(before)?;
+            match placeholder(from) {
+                Some(name) => {
+                    reader.placeholder(name)?;
+                    rest = &from[name.len() + 2..];
+                }
+                None if purpose == Purpose::Text => {
+                    reader.literal(&from[..1])?;
+                    rest = &from[1..];
+                }
+                None => return Err(TemplateError::Brace),
+            }
+        }
+        reader.literal(rest)?;
+        Ok(reader.finish())
+    }
+
+    /// The text, if it has no placeholder.
+    pub fn fixed(&self) -> Option<&[u8]> {
+        match &*self.pieces {
+            [] => Some(b""),
+            [Piece::Literal(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether what was configured can stand in a field: values that requests fill in always can.
+    pub(super) fn is_field_value(&self) -> bool {
+        self.pieces.iter().all(|piece| match piece {
+            Piece::Literal(text) => !text.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t'),
+            _ => true,
+        })
+    }
+
+    /// Appends the text with what a request has.
+    pub fn render(&self, values: &Values<'_>, out: &mut Vec<u8>) {
+        let start = out.len();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Literal(text) => out.extend_from_slice(text),
+                Piece::Value(value, part) => value.render(*part, values, out),
+                Piece::KeptQuery => {
+                    if let Some(query) = values.query {
+                        out.push(b'?');
+                        escape(query, Part::Query.keeps_all(), out);
+                    }
+                }
+            }
+        }
+        if self.may_lose_host {
+            keep_host(out, start);
+        }
+    }
+}
+
+/// Leaves one slash of several at the front: a browser takes what follows two for a host, and a backslash for a slash
+/// (CWE-601).
+fn keep_host(out: &mut Vec<u8>, start: usize) {
+    let slash = |byte: &&u8| matches!(byte, b'/' | b'\\');
+    let surplus = out.get(start + 1..).unwrap_or_default().iter().take_while(slash).count();
+    if surplus > 0 {
+        out.drain(start + 1..start + 1 + surplus);
+    }
+}
+
+impl Value {
+    fn render(&self, part: Part, values: &Values<'_>, out: &mut Vec<u8>) {
+        let keep = part.keeps();
+        match self {
+            Self::Rest(depth) => {
+                let (_, rest) = split_behind(values.path, *depth);
+                escape(rest.strip_prefix(b"/").unwrap_or(rest), keep, out);
+            }
+            Self::Segment(at) => escape(nth_segment(values.path, *at), keep, out),
+            Self::Path => {
+                // Behind a host, whatever does not begin with a slash would become part of it.
+                if part != Part::Text && !values.path.starts_with(b"/") {
+                    out.push(b'/');
+                }
+                escape(values.path, keep, out);
+            }
+            Self::Query => {
+                let keep = if part == Part::Query { part.keeps_all() } else { keep };
+                escape(values.query.unwrap_or_default(), keep, out);
+            }
+            // Both have no characters but those that hosts and methods have.
+            Self::Host => out.extend_from_slice(values.host.as_bytes()),
+            Self::Scheme => out.extend_from_slice(values.scheme().as_bytes()),
+            Self::Client => {
+                let _ = write!(out, "{}", values.client);
+            }
+            Self::Method => escape(values.method, keep, out),
+            Self::Id => escape(values.id, keep, out),
+        }
+    }
+}
+
+/// Characters that stand for themselves, a bit each.
+#[derive(Debug, Clone, Copy)]
+struct Kept(u128);
+
+impl Kept {
+    const fn all_visible_but(others: &[u8]) -> Self {
+        let mut kept = 0;
+        let mut byte = b'!';
+        while byte <= b'~' {
+            kept |= 1 << byte;
+            byte += 1;
+        }
+        let mut at = 0;
+        while at < others.len() {
+            kept &= !(1 << others[at]);
+            at += 1;
+        }
+        Self(kept)
+    }
+
+    fn has(self, byte: u8) -> bool {
+        byte < 128 && self.0 >> byte & 1 == 1
+    }
+}
+
+impl Part {
+    /// What stays as it is of a part of a path. `%` always does: raw paths are escaped already.
+    const fn keeps(self) -> Kept {
+        const PATH: Kept = Kept::all_visible_but(b"?#");
+        // Of form data these would begin another pair, or be a space.
+        const QUERY: Kept = Kept::all_visible_but(b"#&=+;?");
+        // Neither HTML nor a quoted string ends by any of these.
+        const TEXT: Kept = Kept::all_visible_but(b"<>\"'`\\");
+        match self {
+            Self::Host | Self::Path => PATH,
+            Self::Query => QUERY,
+            Self::Fragment => Kept::all_visible_but(b"#"),
+            Self::Text => TEXT,
+        }
+    }
+
+    /// What stays of a query in a query.
+    const fn keeps_all(self) -> Kept {
+        Kept::all_visible_but(b"#")
+    }
+}
+
+fn escape(text: &[u8], keep: Kept, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    let mut rest = text;
+    loop {
+        let plain = rest.iter().take_while(|byte| keep.has(**byte)).count();
+        let (kept, from) = rest.split_at(plain);
+        out.extend_from_slice(kept);
+        let [byte, behind @ ..] = from else { return };
+        out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        rest = behind;
+    }
+}
+
+/// The name between the braces that a text begins with, if it looks like one.
+fn placeholder(text: &str) -> Option<&str> {
+    let (name, _) = text.strip_prefix('{')?.split_once('}')?;
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    (name == "*" || (!name.is_empty() && name.bytes().all(word))).then_some(name)
+}
+
+/// A template while it is read.
+struct Reader<'p> {
+    purpose: Purpose,
+    pattern: &'p Pattern,
+    part: Part,
+    /// Literal text since the last placeholder.
+    text: Vec<u8>,
+    pieces: Vec<Piece>,
+    own_query: bool,
+    may_lose_host: bool,
+}
+
+impl<'p> Reader<'p> {
+    fn new(text: &str, purpose: Purpose, pattern: &'p Pattern) -> Self {
+        Self {
+            purpose,
+            pattern,
+            part: if purpose == Purpose::Text { Part::Text } else { Part::Path },
+            text: Vec::with_capacity(text.len()),
+            pieces: Vec::new(),
+            own_query: false,
+            may_lose_host: false,
+        }
+    }
+
+    /// How the template begins decides whether there is a host in it.
+    fn start(&mut self, text: &str) -> Result<(), TemplateError> {
+        let path = text.starts_with("{path}") || (text.starts_with('/') && !text.starts_with("//"));
+        match self.purpose {
+            Purpose::Text => {}
+            Purpose::Target if path => {}
+            Purpose::Redirect if path => self.may_lose_host = true,
+            Purpose::Redirect => {
+                let schemes = ["http://", "https://", "{scheme}://"];
+                if !schemes.iter().any(|scheme| text.starts_with(scheme)) {
+                    return Err(TemplateError::Start);
+                }
+                self.part = Part::Host;
+            }
+            Purpose::Target => return Err(TemplateError::Start),
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, text: &str) -> Result<(), TemplateError> {
+        if self.part == Part::Text {
+            // A body may have lines, but a field's value may not: `HeaderRules` looks at that.
+            self.text.extend_from_slice(text.as_bytes());
+            return Ok(());
+        }
+        if text.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(TemplateError::Control);
+        }
+        // Of "https://" the slashes are none of the path's.
+        let begins = self.part == Part::Host && self.text.is_empty() && self.pieces.len() < 2;
+        let scheme = if begins { text.find("://").map_or(0, |at| at + 3) } else { 0 };
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'/' | b'\\' if self.part == Part::Host && at >= scheme => self.part = Part::Path,
+                b'?' if matches!(self.part, Part::Host | Part::Path) => {
+                    self.part = Part::Query;
+                    self.own_query = true;
+                }
+                b'#' if self.part != Part::Fragment => self.fragment()?,
+                _ => {}
+            }
+            escape(&[byte], Kept::all_visible_but(b""), &mut self.text);
+        }
+        Ok(())
+    }
+
+    /// The query belongs before it.
+    fn fragment(&mut self) -> Result<(), TemplateError> {
+        if self.purpose == Purpose::Target {
+            return Err(TemplateError::Fragment);
+        }
+        self.part = Part::Fragment;
+        if !self.own_query {
+            self.flush();
+            self.pieces.push(Piece::KeptQuery);
+            self.own_query = true;
+        }
+        Ok(())
+    }
+
+    fn placeholder(&mut self, name: &str) -> Result<(), TemplateError> {
+        let value = self.value(name)?;
+        if self.part == Part::Host {
+            match value {
+                Value::Host | Value::Scheme => {}
+                // It begins with a slash, so the host ends here.
+                Value::Path => self.part = Part::Path,
+                _ => return Err(TemplateError::InHost(name.to_owned())),
+            }
+        }
+        self.flush();
+        self.pieces.push(Piece::Value(value, self.part));
+        Ok(())
+    }
+
+    fn value(&self, name: &str) -> Result<Value, TemplateError> {
+        if let Some(at) = self.pattern.position(name) {
+            return Ok(Value::Segment(at));
+        }
+        let value = match (name, self.purpose) {
+            ("*", _) => Value::Rest(self.pattern.prefix_depth().ok_or(TemplateError::NoRest)?),
+            ("path", _) => Value::Path,
+            ("query", _) => Value::Query,
+            ("host", Purpose::Redirect | Purpose::Text) => Value::Host,
+            ("scheme", Purpose::Redirect | Purpose::Text) => Value::Scheme,
+            ("client", Purpose::Text) => Value::Client,
+            ("method", Purpose::Text) => Value::Method,
+            ("id", Purpose::Text) => Value::Id,
+            _ => return Err(TemplateError::Unknown(name.to_owned())),
+        };
+        Ok(value)
+    }
+
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.pieces.push(Piece::Literal(std::mem::take(&mut self.text).into()));
+        }
+    }
+
+    fn finish(mut self) -> Template {
+        self.flush();
+        if self.purpose != Purpose::Text && !self.own_query {
+            self.pieces.push(Piece::KeptQuery);
+        }
+        Template { pieces: self.pieces, may_lose_host: self.may_lose_host }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn values<'a>(path: &'a str, query: Option<&'a str>) -> Values<'a> {
+        Values {
+            path: path.as_bytes(),
+            query: query.map(str::as_bytes),
+            host: "a.example",
+            secure: true,
+            method: b"GET",
+            client: [192, 0, 2, 7].into(),
+            id: b"01J",
+        }
+    }
+
+    fn render(purpose: Purpose, pattern: &str, text: &str, target: &str) -> String {
+        let template = Template::parse(text, purpose, &Pattern::parse(pattern).unwrap()).unwrap();
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
+        let mut out = b"> ".to_vec();
+        template.render(&values(path, query), &mut out);
+        String::from_utf8(out).unwrap().strip_prefix("> ").unwrap().to_owned()
+    }
+
+    fn error(purpose: Purpose, pattern: &str, text: &str) -> Option<TemplateError> {
+        Template::parse(text, purpose, &Pattern::parse(pattern).unwrap()).err()
+    }
+
+    #[test]
+    fn a_target_is_made_of_raw_parts() {
+        for (pattern, text, target, rewritten) in [
+            ("/api/*", "/v1/{*}", "/api/a%20b//c?d=%2f&e", "/v1/a%20b//c?d=%2f&e"),
+            ("/api/*", "/v1/{*}", "/api", "/v1/"),
+            ("/api/*", "/v1/{*}", "/api/", "/v1/"),
+            ("/api/*", "/v1/{*}?key=1", "/api/a?b", "/v1/a?key=1"),
+            ("/api/*", "/v1/{*}?key=1&{query}", "/api/a?b=c&d", "/v1/a?key=1&b=c&d"),
+            ("/api/*", "/v1{path}", "/api/a?", "/v1/api/a?"),
+            ("/api/*", "{path}", "/api/a", "/api/a"),
+            ("/u/{id}/{x}", "/{x}/{id}", "/u/%c3%a4/b;c", "/b;c/%c3%a4"),
+            ("/u/{id}", "/find?id={id}", "/u/a&b=c+d;e", "/find?id=a%26b%3Dc%2Bd%3Be"),
+            ("/*", "/find?q={*}", "/a/b", "/find?q=a/b"),
+            ("/x", "/a b/\u{e4}", "/x", "/a%20b/%C3%A4"),
+        ] {
+            assert_eq!(render(Purpose::Target, pattern, text, target), rewritten, "{text} {target}");
+        }
+    }
+
+    #[test]
+    fn a_redirect_keeps_the_query_and_knows_host_and_scheme() {
+        for (pattern, text, target, location) in [
+            ("/old/*", "/new/{*}", "/old/a?b", "/new/a?b"),
+            ("/*", "https://{host}{path}", "/a?b", "https://a.example/a?b"),
+            ("/*", "{scheme}://www.{host}:8443{path}", "/a", "https://www.a.example:8443/a"),
+            ("/*", "https://b.example", "/a?b", "https://b.example?b"),
+            ("/*", "http://b.example/x/{*}", "/a/b", "http://b.example/x/a/b"),
+            ("/*", "/new#part", "/a?b", "/new?b#part"),
+            ("/*", "/new?x#{*}", "/a?b", "/new?x#a"),
+            ("/*", "/login?to={path}", "/a?b", "/login?to=/a"),
+            ("/*", "/go?to={scheme}://{host}{path}", "/a", "/go?to=https://a.example/a"),
+        ] {
+            assert_eq!(render(Purpose::Redirect, pattern, text, target), location, "{text} {target}");
+        }
+    }
+
+    /// CWE-601: what a browser reads as "//host" or "/\host" leads away.
+    #[test]
+    fn a_redirect_never_leads_to_a_host_that_the_request_chose() {
+        for (pattern, text, target, location) in [
+            ("/*", "/{*}", "//evil.example/a", "/evil.example/a"),
+            ("/*", "/{*}", "///evil.example", "/evil.example"),
+            ("/*", "{path}", "//evil.example", "/evil.example"),
+            ("/*", "{path}", "/\\evil.example", "/evil.example"),
+            ("/*", "{path}", "/\\/evil.example", "/evil.example"),
+            ("/*", "{path}", "/\t/evil.example", "/%09/evil.example"),
+            ("/old/*", "/{*}", "/old//evil.example", "/evil.example"),
+            ("/{x}/*", "/{x}/{*}", "/a//evil.example", "/a//evil.example"),
+            ("/*", "https://{host}{path}", "//evil.example", "https://a.example//evil.example"),
+            ("/*", "https://{host}{path}", "*", "https://a.example/*"),
+            ("/*", "https://b.example{path}", ".evil.example", "https://b.example/.evil.example"),
+        ] {
+            assert_eq!(render(Purpose::Redirect, pattern, text, target), location, "{text} {target}");
+        }
+        for text in [
+            "{*}",
+            "{x}",
+            "//{host}/",
+            "//b.example/{*}",
+            "a",
+            "",
+            "?a",
+            "ftp://a",
+            "javascript:{*}",
+            "{host}{path}",
+        ] {
+            assert_eq!(error(Purpose::Redirect, "/{x}/*", text), Some(TemplateError::Start), "{text}");
+        }
+        for (text, name) in [
+            ("https://b.example{*}", "*"),
+            ("https://{*}", "*"),
+            ("https://{x}.example/", "x"),
+            ("{scheme}://{x}", "x"),
+            ("https://{query}", "query"),
+        ] {
+            assert_eq!(
+                error(Purpose::Redirect, "/{x}/*", text),
+                Some(TemplateError::InHost(name.into())),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            error(Purpose::Redirect, "/{host}", "https://{host}/"),
+            Some(TemplateError::InHost("host".into()))
+        );
+    }
+
+    #[test]
+    fn no_path_whatever_leads_elsewhere_or_ends_a_line() {
+        // Xorshift: the same paths on every run.
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut draw = |below: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) as usize % below
+        };
+        let pattern = Pattern::parse("/{x}/*").unwrap();
+        let texts = [
+            "/{*}",
+            "/{x}",
+            "/{x}{*}",
+            "/{*}{x}",
+            "{path}",
+            "{path}{*}",
+            "/{query}",
+            "/?{*}",
+            "https://{host}{path}",
+        ];
+        let templates = texts.map(|text| Template::parse(text, Purpose::Redirect, &pattern).unwrap());
+        let alphabet = *b"//\\\\.:@?#%e\t\r\n\0\xff";
+        let mut out = Vec::new();
+        for _ in 0..20_000 {
+            let path: Vec<u8> = (0..draw(8)).map(|_| alphabet[draw(alphabet.len())]).collect();
+            for template in &templates {
+                out.clear();
+                template.render(&Values { path: &path, query: Some(&path), ..values("", None) }, &mut out);
+                let shown = out.escape_ascii();
+                assert!(out.iter().all(u8::is_ascii_graphic), "{shown}");
+                let here = out.starts_with(b"https://a.example/")
+                    || matches!(&*out, [b'/'] | [b'/', b'!'..=b'.' | b'0'..=b'[' | b']'..=b'~', ..]);
+                assert!(here, "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_ends_a_line_or_adds_a_part() {
+        let path = "/a\r\nX: y /?b#c\u{7f}\u{e4}";
+        let template = Template::parse("/v1/{*}", Purpose::Redirect, &Pattern::everything()).unwrap();
+        let mut out = Vec::new();
+        template.render(&values(path, Some("a#b\r\n c")), &mut out);
+        assert_eq!(out.escape_ascii().to_string(), "/v1/a%0D%0AX:%20y%20/%3Fb%23c%7F%C3%A4?a%23b%0D%0A%20c");
+    }
+
+    #[test]
+    fn a_text_knows_the_request() {
+        for (text, target, rendered) in [
+            ("hello {client}\n", "/", "hello 192.0.2.7\n"),
+            ("{method} {scheme}://{host}{path}?{query} {id}", "/a?b", "GET https://a.example/a?b 01J"),
+            (
+                "{\"up\": {\"ok\": true}, \"you\": \"{client}\"}",
+                "/",
+                "{\"up\": {\"ok\": true}, \"you\": \"192.0.2.7\"}",
+            ),
+            ("{} { } } {", "/", "{} { } } {"),
+            ("", "/", ""),
+            // Of a page made of it nothing becomes markup (CWE-79).
+            ("<p>{path}", "/<script>'\"`", "<p>/%3Cscript%3E%27%22%60"),
+        ] {
+            assert_eq!(render(Purpose::Text, "/*", text, target), rendered, "{text}");
+        }
+        assert_eq!(render(Purpose::Text, "/{id}", "{id}", "/7"), "7");
+        let fixed = Template::parse("a", Purpose::Text, &Pattern::everything()).unwrap();
+        assert_eq!(fixed.fixed(), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn what_is_no_template_is_refused() {
+        use TemplateError::*;
+        for (purpose, pattern, text, expected) in [
+            (Purpose::Target, "/*", "/{user}", Unknown("user".into())),
+            (Purpose::Target, "/*", "/{host}", Unknown("host".into())),
+            (Purpose::Redirect, "/*", "/{client}", Unknown("client".into())),
+            (Purpose::Text, "/*", "{user}", Unknown("user".into())),
+            (Purpose::Target, "/a", "/{*}", NoRest),
+            (Purpose::Target, "/*", "/{", Brace),
+            (Purpose::Target, "/*", "/}", Brace),
+            (Purpose::Target, "/*", "/{a b}", Brace),
+            (Purpose::Target, "/*", "v1/{*}", Start),
+            (Purpose::Target, "/*", "//v1", Start),
+            (Purpose::Target, "/*", "{*}", Start),
+            (Purpose::Target, "/*", "https://a.example/", Start),
+            (Purpose::Target, "/*", "/a#b", Fragment),
+            (Purpose::Target, "/*", "/a\r\n", Control),
+        ] {
+            assert_eq!(error(purpose, pattern, text), Some(expected), "{text}");
+        }
+    }
+}
