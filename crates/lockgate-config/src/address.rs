@@ -69,7 +69,7 @@ impl AddressError {
     pub(crate) fn reason(self) -> &'static str {
         match self {
             AddressError::Empty => "it is empty",
-            AddressError::Pool => "pools are not in this version",
+            AddressError::Pool => "a pool stands for all of its endpoints",
             AddressError::Srv => "SRV records are not in this version",
             AddressError::Scheme => "this is a URL; an address has no scheme",
             AddressError::Path => "an address has no path",

@@ -4,21 +4,28 @@
 //! second mistake is made of it. Does not know what keys mean together: see `resolve`.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
-use crate::keys::{self, Key, Kind, Unset};
-use crate::model::{Cidr, EndpointAddr, Group, Suite, TlsVersion};
+use crate::keys::{self, By, Key, Kind, Names, Unset};
+use crate::model::{Cidr, EndpointAddr, Group, Host, LimitKey, Suite, TlsVersion};
 use crate::newcomers;
 use crate::place::At;
 use crate::report::Report;
 
 use places::{elsewhere, example, join, reading, short};
 
+pub(crate) use http::WrittenLimit;
+pub(crate) use tables::{Id, Keyed, Named};
+
+mod http;
 mod places;
+mod tables;
 mod text;
 
 /// A value that fits its key.
@@ -33,13 +40,26 @@ pub(crate) enum Value {
     Path(PathBuf),
     Listener(ListenAddr),
     Endpoint(EndpointAddr),
+    /// The name in `pool:NAME`.
+    Pool(String),
     Network(Cidr),
+    Ip(IpAddr),
+    Host(Host),
+    /// Bytes a second.
+    Rate(u64),
+    Frequency(u32, Duration),
+    Limit(WrittenLimit),
+    LimitKey(LimitKey),
+    Statuses(RangeInclusive<u16>),
+    /// A format and a place.
+    Log(&'static str, Box<Value>),
     Version(TlsVersion),
     Suite(Suite),
     Group(Group),
     List(Vec<Checked>),
     Table(Table),
-    ByAddress(Vec<Listening>),
+    Tables(Vec<Keyed>),
+    Map(Vec<Named>),
     /// It has been reported.
     Invalid,
 }
@@ -51,6 +71,7 @@ impl Value {
             Value::Invalid => true,
             Value::List(items) => items.iter().any(|item| item.value.is_broken()),
             Value::Table(table) => table.entries.values().any(|entry| entry.value.is_broken()),
+            Value::Map(map) => map.iter().any(|one| one.value.value.is_broken()),
             _ => false,
         }
     }
@@ -64,19 +85,10 @@ pub(crate) struct Checked {
 }
 
 /// A table that holds only keys it knows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Table {
     pub(crate) entries: BTreeMap<&'static str, Checked>,
     pub(crate) key_places: BTreeMap<&'static str, At>,
-}
-
-/// One table of a listener.
-#[derive(Debug, Clone)]
-pub(crate) struct Listening {
-    pub(crate) name: String,
-    pub(crate) addr: ListenAddr,
-    pub(crate) at: At,
-    pub(crate) table: Table,
 }
 
 /// Paths of which the absolute form is known, by the file and offset where they were written.
@@ -99,6 +111,7 @@ impl Checker<'_> {
         at: Option<&At>,
     ) -> Table {
         let mut table = Table { entries: BTreeMap::new(), key_places: BTreeMap::new() };
+        let mut later = false;
         for (name, entry) in &branch.entries {
             match keys::find(keys, name) {
                 Some(key) => {
@@ -106,10 +119,11 @@ impl Checker<'_> {
                     table.key_places.insert(key.name, entry.key_at.clone());
                     table.entries.insert(key.name, Checked { value, at: entry.item.at.clone() });
                 }
-                None => self.unknown(keys, name, entry, path),
+                None => later |= self.unknown(keys, name, entry, path),
             }
         }
-        if let Some(at) = at {
+        // What is missing beside a key that will come later is no mistake of its own.
+        if let (Some(at), false) = (at, later) {
             self.required(keys, &table, at);
         }
         table
@@ -128,12 +142,13 @@ impl Checker<'_> {
         }
     }
 
-    fn unknown(&mut self, keys: &'static [Key], name: &str, entry: &Entry, path: &str) {
+    /// Reports the key; whether it is one that will come later.
+    fn unknown(&mut self, keys: &'static [Key], name: &str, entry: &Entry, path: &str) -> bool {
         let full = join(path, name);
         if let Some(cure) = newcomers::later(&full).or_else(|| newcomers::later(&short(path, name))) {
             let message = format!("`{name}` is not in this version");
             self.report.push_at(Code::NotYet, &entry.key_at, message, "it will come later", cure);
-            return;
+            return true;
         }
         let names = || keys.iter().map(|key| key.name);
         let place = reading(path);
@@ -148,6 +163,7 @@ impl Checker<'_> {
         };
         let message = format!("no key is called `{name}` {place}");
         self.report.push_at(Code::UnknownKey, &entry.key_at, message, "unknown key", cure);
+        false
     }
 
     pub(crate) fn value(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
@@ -157,14 +173,14 @@ impl Checker<'_> {
             (Kind::False, Node::Bool(false)) => Value::Bool(false),
             (Kind::Bool, Node::Bool(value)) => Value::Bool(*value),
             (Kind::Integer { min, max }, Node::Integer(value)) => self.integer(*value, (*min, *max), item),
-            (Kind::Duration { .. } | Kind::Size { .. }, Node::Integer(value)) => {
-                self.bare(kind, *value, item)
-            }
+            (Kind::OneOf(numbers), Node::Integer(value)) => self.one_of(*value, numbers, item),
+            (kind, Node::Integer(value)) if has_unit(kind) => self.bare(kind, *value, item),
             (Kind::List { of, least }, Node::List(items)) => self.list(of, *least, items, item, path),
             (Kind::Table(keys), Node::Table(branch)) => {
                 Value::Table(self.table(keys, branch, path, Some(&item.at)))
             }
-            (Kind::ByAddress(keys), Node::Table(branch)) => self.by_address(keys, branch, path),
+            (Kind::Tables(by, keys), Node::Table(branch)) => self.tables(*by, keys, branch, path),
+            (Kind::Map(names, of), Node::Table(branch)) => self.map(*names, of, branch, path),
             (kind, Node::Text(text)) if is_text(kind) => self.text(kind, text, item),
             _ => self.wrong_type(kind, item, path),
         }
@@ -197,12 +213,28 @@ impl Checker<'_> {
         }
     }
 
+    fn one_of(&mut self, value: Option<i64>, numbers: &[u64], item: &Item) -> Value {
+        match value.and_then(|value| u64::try_from(value).ok()) {
+            Some(value) if numbers.contains(&value) => Value::Integer(value),
+            _ => {
+                let cure = format!("write {}", one_of(numbers));
+                self.report.push_at(Code::OutOfRange, &item.at, "the number is not one of these", "", cure);
+                Value::Invalid
+            }
+        }
+    }
+
     /// A number where a unit belongs: the readings are offered, none is guessed.
     fn bare(&mut self, kind: &Kind, value: Option<i64>, item: &Item) -> Value {
         let digits = value.map_or_else(|| "10".to_owned(), |value| value.unsigned_abs().to_string());
         let cure = match kind {
             Kind::Size { .. } => {
                 format!("write \"{digits}KB\" (times 1,000 bytes), \"{digits}MB\" or \"{digits}B\"")
+            }
+            Kind::Rate => format!("write \"{digits}KB/s\" or \"{digits}B/s\""),
+            Kind::Percent => format!("write \"{digits}%\""),
+            Kind::Frequency | Kind::Limit => {
+                format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\"")
             }
             _ => format!(
                 "write \"{digits}s\" for seconds, \"{digits}ms\" for milliseconds or \"{digits}m\" for minutes"
@@ -225,46 +257,28 @@ impl Checker<'_> {
         Value::List(checked.collect())
     }
 
-    fn by_address(&mut self, keys: &'static [Key], branch: &Branch, path: &str) -> Value {
-        let mut listening = Vec::new();
-        for (name, entry) in &branch.entries {
-            let Node::Table(inner) = &entry.item.node else {
-                self.no_address(keys, name, entry);
-                continue;
-            };
-            // The keys inside are checked even when the address cannot be read.
-            let table = self.table(keys, inner, &join(path, "*"), Some(&entry.key_at));
-            if let Some(addr) = self.listener_key(name, &entry.key_at) {
-                listening.push(Listening { name: name.clone(), addr, at: entry.key_at.clone(), table });
-            }
-        }
-        Value::ByAddress(listening)
-    }
-
-    fn no_address(&mut self, keys: &'static [Key], name: &str, entry: &Entry) {
-        if matches!(entry.item.node, Node::Broken) {
-            return;
-        }
-        let message = match keys::find(keys, name) {
-            Some(_) => format!("`{name}` stands in no listener"),
-            None => format!("`{name}` is not a table"),
-        };
-        let cure = "write the address into the header: [tcp.\":8443\"]";
-        self.report.push_at(
-            Code::WrongType,
-            &entry.key_at,
-            message,
-            "[tcp] holds one table for each address",
-            cure,
-        );
-    }
-
     fn wrong_type(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
+        if self.told_later(item, path) {
+            return Value::Invalid;
+        }
         let message = format!("{} cannot stand here", item.node.kind());
         let why = format!("expected {}", expected(kind));
         let cure = self.type_cure(kind, item, path);
         self.report.push_at(Code::WrongType, &item.at, message, why, cure);
         Value::Invalid
+    }
+
+    /// A table that this version does not have, for a value that will be one later.
+    fn told_later(&mut self, item: &Item, path: &str) -> bool {
+        let Node::Table(branch) = &item.node else { return false };
+        let mut told = false;
+        for (name, entry) in &branch.entries {
+            let Some(cure) = newcomers::later(&short(path, name)) else { continue };
+            let message = format!("`{name}` is not in this version");
+            self.report.push_at(Code::NotYet, &entry.key_at, message, "it will come later", cure);
+            told = true;
+        }
+        told
     }
 
     fn type_cure(&self, kind: &Kind, item: &Item, path: &str) -> String {
@@ -277,7 +291,10 @@ impl Checker<'_> {
             (Node::Text(text), Kind::Bool | Kind::False) if matches!(&*text.value, "true" | "false") => {
                 format!("write {} without quotes", text.value)
             }
-            (Node::List(_), Kind::ByAddress(_)) => "write [tcp.\":8443\"], with single brackets".to_owned(),
+            (Node::List(_), Kind::Tables(by, _)) => {
+                let header = path.replace('*', "\"example.com\"");
+                format!("write [{header}.{}], with single brackets", by.sample())
+            }
             (_, Kind::Word(words)) => format!("write {}", quoted(words)),
             _ => example.map_or_else(String::new, |example| format!("for example {example}")),
         }
@@ -288,6 +305,11 @@ impl Checker<'_> {
         let Node::Text(text) = &item.node else { return Value::Invalid };
         let near =
             if text.is_secret() { None } else { newcomers::nearest(&text.value, words.iter().copied()) };
+        if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret()) {
+            let message = format!("{:?} is not in this version", text.raw);
+            self.report.push_at(Code::NotYet, &item.at, message, "it will come later", cure);
+            return Value::Invalid;
+        }
         let number = !text.is_secret() && fits_integer(kind) && text.value.parse::<u64>().is_ok();
         let cure = match near {
             Some(near) => format!("did you mean \"{near}\"?"),
@@ -314,7 +336,9 @@ fn is_text(kind: &Kind) -> bool {
             | Kind::Integer { .. }
             | Kind::List { .. }
             | Kind::Table(_)
-            | Kind::ByAddress(_)
+            | Kind::Tables(..)
+            | Kind::Map(..)
+            | Kind::OneOf(_)
             | Kind::Either(_)
     )
 }
@@ -326,12 +350,25 @@ fn is_word(kind: &Kind, item: &Item) -> bool {
 fn fits(kind: &Kind, item: &Item) -> bool {
     match &item.node {
         Node::Text(_) => is_text(kind),
-        Node::Integer(_) => matches!(kind, Kind::Integer { .. } | Kind::Duration { .. } | Kind::Size { .. }),
+        Node::Integer(_) => matches!(kind, Kind::Integer { .. } | Kind::OneOf(_)) || has_unit(kind),
         Node::Bool(value) => matches!(kind, Kind::Bool) || matches!(kind, Kind::False) && !value,
         Node::List(_) => matches!(kind, Kind::List { .. }),
-        Node::Table(_) => matches!(kind, Kind::Table(_) | Kind::ByAddress(_)),
+        Node::Table(_) => matches!(kind, Kind::Table(_) | Kind::Tables(..) | Kind::Map(..)),
         Node::Float | Node::Datetime | Node::Broken => false,
     }
+}
+
+/// Whether it is a string of a number and a unit, for which a number alone is a mistake.
+fn has_unit(kind: &Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Duration { .. }
+            | Kind::Size { .. }
+            | Kind::Rate
+            | Kind::Percent
+            | Kind::Frequency
+            | Kind::Limit
+    )
 }
 
 fn fits_integer(kind: &Kind) -> bool {
@@ -350,6 +387,10 @@ fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
 }
 
+fn one_of(numbers: &[u64]) -> String {
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// What a value may be, as one phrase.
 pub(crate) fn expected(kind: &Kind) -> String {
     match kind {
@@ -365,8 +406,23 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Path => "a path".to_owned(),
         Kind::Pattern => "a path or pattern".to_owned(),
         Kind::LogFile => "the path of a file".to_owned(),
+        Kind::FormattedLog => "the path of a file".to_owned(),
         Kind::Listener => "an address to listen on".to_owned(),
         Kind::Endpoint => "an address".to_owned(),
+        Kind::Target => "an address or \"pool:NAME\"".to_owned(),
+        Kind::Ip => "an IP address".to_owned(),
+        Kind::SiteHost => "a host".to_owned(),
+        Kind::Rate => "a rate such as \"10KB/s\"".to_owned(),
+        Kind::Percent => "a share such as \"20%\"".to_owned(),
+        Kind::Frequency => "a rate such as \"20/s\"".to_owned(),
+        Kind::Limit => "a limit such as \"20/s per client burst 40\"".to_owned(),
+        Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
+        Kind::Statuses => "statuses such as \"200-399\"".to_owned(),
+        Kind::OneOf(numbers) => format!("one of {}", one_of(numbers)),
+        Kind::UrlPath => "the path of a URL".to_owned(),
+        Kind::Method => "a method".to_owned(),
+        Kind::Line | Kind::Body | Kind::FieldValue => "a text".to_owned(),
+        Kind::Template => "a path or URL with placeholders".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
         Kind::Suite => "a cipher suite".to_owned(),
@@ -375,7 +431,12 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Table(keys) => {
             format!("a table of {}", keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", "))
         }
-        Kind::ByAddress(_) => "a table for each address".to_owned(),
+        Kind::Tables(By::Address, _) => "a table for each address".to_owned(),
+        Kind::Tables(By::Site, _) => "a table for each host".to_owned(),
+        Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
+        Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
+        Kind::Map(Names::Errors, of) => format!("a table of statuses, each with {}", expected(of)),
+        Kind::Map(_, of) => format!("a table of names of fields, each with {}", expected(of)),
         Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
     }
 }

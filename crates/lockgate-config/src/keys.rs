@@ -3,10 +3,17 @@
 //! The checker, the reference in `docs/config.md` and the JSON Schema are made from this table, so that
 //! they cannot disagree. Does not check anything itself.
 
+mod pool;
+mod route;
+mod site;
+mod tcp;
 mod tls;
 mod ways;
 
-use tls::{TCP_TLS, TLS, UPSTREAM_TLS};
+use pool::POOL;
+use site::{PORTS, RATES, SITE};
+use tcp::TCP;
+use tls::TLS;
 
 pub(crate) use ways::{Way, example, full_name, ways};
 
@@ -68,9 +75,42 @@ pub(crate) enum Kind {
     Pattern,
     /// A path with at least one `/`, so that a mistyped `stdout` is not a file.
     LogFile,
+    /// A format, a colon and where to: `combined:/var/log/x.log`.
+    FormattedLog,
     Listener,
     Endpoint,
+    /// An endpoint or `pool:NAME`.
+    Target,
     Network,
+    Ip,
+    /// The host of a site, without a port.
+    SiteHost,
+    /// Bytes a second: `10KB/s`.
+    Rate,
+    /// Of a hundred, from 1 on.
+    Percent,
+    /// Requests in a time: `20/s`.
+    Frequency,
+    /// A frequency and what belongs to it: `20/s per client burst 40`.
+    Limit,
+    /// Who is counted apart: `client`, `route`, `header:NAME`.
+    LimitKey,
+    /// Statuses: `200`, `200-399`.
+    Statuses,
+    /// One of these numbers.
+    OneOf(&'static [u64]),
+    /// The path and query of a URL.
+    UrlPath,
+    /// A method of HTTP.
+    Method,
+    /// Text on one line.
+    Line,
+    /// Any text.
+    Body,
+    /// The value of a field.
+    FieldValue,
+    /// A text with placeholders, without spaces or control characters.
+    Template,
     Version,
     Suite,
     Group,
@@ -79,10 +119,58 @@ pub(crate) enum Kind {
         least: usize,
     },
     Table(&'static [Key]),
-    /// Tables by the address of a listener.
-    ByAddress(&'static [Key]),
+    /// Tables by a key that the user chooses.
+    Tables(By, &'static [Key]),
+    /// Values by a key that the user chooses.
+    Map(Names, &'static Kind),
     /// The first that fits the form of the value.
     Either(&'static [Kind]),
+}
+
+/// By what tables are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The address of a listener.
+    Address,
+    /// A host, a port or both.
+    Site,
+    /// A path, perhaps after a method.
+    Path,
+    /// A name of letters, digits, `-`, `_` and dots.
+    Name,
+}
+
+impl By {
+    /// What stands for the key in the name of what is in the table.
+    pub(crate) fn placeholder(self) -> &'static str {
+        match self {
+            By::Address => "\"ADDR\"",
+            By::Site => "\"HOST\"",
+            By::Path => "\"PATH\"",
+            By::Name => "NAME",
+        }
+    }
+
+    /// A key, as it stands in a header.
+    pub(crate) fn sample(self) -> &'static str {
+        match self {
+            By::Address => "\":8443\"",
+            By::Site => "\"example.com:8080\"",
+            By::Path => "\"/api/*\"",
+            By::Name => "app",
+        }
+    }
+}
+
+/// What the keys of a map are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// Names of fields of an answer.
+    AnswerFields,
+    /// Names of fields of a request.
+    RequestFields,
+    /// Statuses of errors, from 400 to 599.
+    Errors,
 }
 
 impl Key {
@@ -113,7 +201,7 @@ impl Kind {
     /// The keys of the table that it may be.
     pub(crate) fn table(&self) -> Option<&'static [Key]> {
         match self {
-            Table(keys) | ByAddress(keys) => Some(keys),
+            Table(keys) | Tables(_, keys) => Some(keys),
             Either(kinds) => kinds.iter().find_map(Kind::table),
             _ => None,
         }
@@ -130,10 +218,10 @@ impl Kind {
 }
 
 use Kind::{
-    Bool, ByAddress, Duration, Either, Endpoint, False, Integer, List, Listener, LogFile, Name, Path,
-    Pattern, Size, Table, Word,
+    Bool, Duration, Either, False, FormattedLog, Integer, List, Listener, LogFile, Name, Path, Pattern,
+    Percent, Size, Table, Tables, Word,
 };
-use Unset::{Absent, Is, Required, Within};
+use Unset::{Absent, Is, Within};
 
 const COUNT: Kind = Integer { min: 1, max: 1_000_000_000 };
 const AT_LEAST_1MS: Kind = Duration { min: 1 };
@@ -188,10 +276,11 @@ pub(crate) const ROOT: &[Key] = &[
     ),
     Key::new(
         "access_log",
-        Either(&[False, Word(&["stdout", "stderr"]), LogFile, Table(ACCESS_LOG)]),
+        Either(&[False, Word(&["stdout", "stderr"]), FormattedLog, Table(ACCESS_LOG)]),
         Is(r#""stdout""#),
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
-        "One JSON object for each connection. The short form is the value of `to`; `false` writes none.",
+        "One line for each request, and for each connection of a `[tcp]` table. The short form is the value of `to`, \
+         also after a format: `\"combined:/var/log/lockgate/access.log\"`; `false` writes none.",
     ),
     Key::new(
         "log",
@@ -222,23 +311,58 @@ pub(crate) const ROOT: &[Key] = &[
         r#"{ tunnel_idle = "10m" }"#,
         "Deadlines, for every listener that sets none of its own.",
     ),
+    Key::new(
+        "rates",
+        Table(RATES),
+        Within,
+        r#"{ min_in = "10KB/s" }"#,
+        "Minimum rates by which slow peers of sites are caught. They are measured only while that peer is waited for, \
+         so that long polls and server-sent events live; relayed and upgraded connections have none.",
+    ),
     Key::new("socket", Table(SOCKET), Within, "{ backlog = 1024 }", "Options of the sockets."),
+    Key::new(
+        "ports",
+        Table(PORTS),
+        Within,
+        "{ http = 8080, https = 8443 }",
+        "The ports of sites whose key has none.",
+    ),
     Key::new(
         "tls",
         Table(TLS),
         Within,
         r#"{ certs = ["/etc/tls/*.pem"] }"#,
-        "What holds for every TLS listener. The `tls` of a `[tcp]` table is merged over it key by key.",
+        "What holds for every TLS listener. The `tls` of a `[site]` or `[tcp]` table is merged over it key by key.",
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#),
     Key::new(
+        "site",
+        Tables(By::Site, SITE),
+        Absent("no HTTP is served; at least one `[site]` or `[tcp]` table is needed"),
+        "",
+        "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from `ports.http`), \
+         `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on that port unless `tls` is given; \
+         without a host for every one), or `\"unix:/run/lockgate.sock\"`. Hosts may be IP addresses too; `listen` says \
+         which addresses are bound. An exact host wins over `*.`, and that over a port alone. What a site answers is \
+         said by one of `proxy`, `redirect` and `respond`, here or in its `path` tables.",
+    )
+    .inside(r#"proxy = "127.0.0.1:3000""#),
+    Key::new(
+        "pool",
+        Tables(By::Name, POOL),
+        Absent("addresses are written inline"),
+        "",
+        "A named group of endpoints, for `proxy = \"pool:NAME\"` in any table.",
+    )
+    .inside(r#"endpoints = ["10.0.0.1:8080"]"#),
+    Key::new(
         "tcp",
-        ByAddress(TCP),
-        Required,
+        Tables(By::Address, TCP),
+        Absent("nothing is relayed unread; at least one `[site]` or `[tcp]` table is needed"),
         "",
         "A listener: the bytes of every connection are relayed unread, after TLS is taken off where `tls` is \
          given. ADDR is `\":8443\"` (that port on every address), `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or \
-         `\"unix:/run/lockgate.sock\"`; with port 0 the kernel chooses one. At least one table is needed.",
+         `\"unix:/run/lockgate.sock\"`; with port 0 the kernel chooses one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#),
 ];
@@ -252,6 +376,14 @@ const ACCESS_LOG: &[Key] = &[
         "Where it is written: `\"stdout\"`, `\"stderr\"` or a file, given with at least one `/`. USR1 opens \
          the file anew.",
     ),
+    Key::new(
+        "format",
+        Word(&["json", "combined", "logfmt"]),
+        Is(r#""json""#),
+        r#""combined""#,
+        "The form of a line: one JSON object, the combined format that other servers write, or `key=value` pairs.",
+    ),
+    Key::new("sample", Percent, Is(r#""100%""#), r#""10%""#, "How many lines of a hundred are written."),
     Key::new(
         "mask_ip",
         Bool,
@@ -332,30 +464,80 @@ const LIMITS: &[Key] = &[
         "256",
         "TLS handshakes at once; more wait, at most for `timeouts.handshake`.",
     ),
+    Key::new(
+        "head",
+        Size { min: 1_000 },
+        Is(r#""64KB""#),
+        r#""16KB""#,
+        "The longest head of a request or answer. A longer one is refused.",
+    ),
+    Key::new(
+        "fields",
+        Integer { min: 1, max: 10_000 },
+        Is("128"),
+        "64",
+        "The most fields in a head, and in the trailers of a body.",
+    ),
+    Key::new(
+        "requests",
+        Either(&[OFF, COUNT]),
+        Is(r#""off""#),
+        "1000",
+        "Requests on one client connection; it is closed after the last.",
+    ),
 ];
 
+const HANDSHAKE: Key = Key::new(
+    "handshake",
+    AT_LEAST_1MS,
+    Is(r#""10s""#),
+    r#""5s""#,
+    "From accepting a connection to the end of its TLS handshake, a PROXY header included.",
+);
+
+const CONNECT: Key = Key::new(
+    "connect",
+    AT_LEAST_1MS,
+    Is(r#""5s""#),
+    r#""2s""#,
+    "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+);
+
+const RESPONSE: Key = Key::new(
+    "response",
+    Either(&[OFF, AT_LEAST_1MS]),
+    Is(r#""60s""#),
+    r#""5m""#,
+    "From the end of a request to the first byte of its answer.",
+);
+
+const TUNNEL_IDLE: Key = Key::new(
+    "tunnel_idle",
+    AT_LEAST_1MS,
+    Is(r#""1h""#),
+    r#""10m""#,
+    "How long a relayed or upgraded connection may carry no byte in either direction.",
+);
+
 const TIMEOUTS: &[Key] = &[
+    HANDSHAKE,
     Key::new(
-        "handshake",
+        "head",
         AT_LEAST_1MS,
         Is(r#""10s""#),
         r#""5s""#,
-        "From accepting a connection to the end of its TLS handshake, a PROXY header included.",
+        "From the first byte of a request to the end of its head.",
     ),
     Key::new(
-        "connect",
+        "idle",
         AT_LEAST_1MS,
-        Is(r#""5s""#),
-        r#""2s""#,
-        "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+        Is(r#""75s""#),
+        r#""20s""#,
+        "How long a client connection may wait for its next request, and for the first one.",
     ),
-    Key::new(
-        "tunnel_idle",
-        AT_LEAST_1MS,
-        Is(r#""1h""#),
-        r#""10m""#,
-        "How long a relayed connection may carry no byte in either direction.",
-    ),
+    CONNECT,
+    RESPONSE,
+    TUNNEL_IDLE,
 ];
 
 const SOCKET: &[Key] = &[
@@ -380,90 +562,6 @@ const SOCKET: &[Key] = &[
         r#""off""#,
         "After how much silence the kernel probes whether the peer is still there, on both sides; in whole \
          seconds.",
-    ),
-];
-
-const TCP: &[Key] = &[
-    Key::new(
-        "tls",
-        Either(&[False, Path, Table(TCP_TLS)]),
-        FALSE,
-        r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
-        "Takes TLS off. The short form is the path of `cert`; `{}` uses `[tls]` as it is; `false` relays the \
-         bytes as they are.",
-    )
-    .inside(r#"cert = "/etc/tls/app.pem""#),
-    Key::new(
-        "proxy",
-        Either(&[Endpoint, ENDPOINTS, Table(PROXY)]),
-        Required,
-        r#""unix:/run/app.sock""#,
-        "Where the bytes go: an address, a list of addresses or a table. An address is `\"127.0.0.1:3000\"`, \
-         `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`. Of a list the endpoint with the \
-         fewest connections is taken, and another one when it cannot be reached.",
-    )
-    .inside(r#"to = "10.0.0.1:443""#),
-    Key::new(
-        "proxy_protocol",
-        Word(&["v1", "v2"]),
-        Absent("none is sent"),
-        r#""v2""#,
-        "The PROXY header that tells the endpoint the client's address; `\"v2\"` tells ALPN, server name, TLS \
-         version, cipher and the client certificate's name too.",
-    ),
-    Key::new(
-        "accept_proxy",
-        Either(&[False, Word(&["require", "optional"])]),
-        FALSE,
-        r#""require""#,
-        "Whether clients send a PROXY header first; only those from addresses in `trusted`, and over Unix sockets, are believed. \
-         `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
-    )
-    .atop(r#"trusted = ["10.0.0.0/8"]"#),
-    Key::new(
-        "timeouts",
-        Table(TIMEOUTS),
-        Absent("the global `timeouts`"),
-        r#"{ tunnel_idle = "5m" }"#,
-        "Deadlines of this listener, merged over the global ones key by key.",
-    ),
-    Key::new(
-        "max_lifetime",
-        Either(&[OFF, AT_LEAST_1MS]),
-        Is(r#""off""#),
-        r#""8h""#,
-        "After how long a connection ends, whatever it carries.",
-    ),
-];
-
-const ENDPOINTS: Kind = List { of: &Either(&[Endpoint, Table(ENDPOINT)]), least: 1 };
-
-const ENDPOINT: &[Key] = &[
-    Key::new("addr", Endpoint, Required, r#""10.0.0.1:8080""#, "The address."),
-    Key::new(
-        "max",
-        COUNT,
-        Absent("no limit"),
-        "200",
-        "Connections to it at once, for the process: over all tables that name it.",
-    )
-    .with(r#"addr = "10.0.0.1:8080""#),
-];
-
-const PROXY: &[Key] = &[
-    Key::new(
-        "to",
-        Either(&[Endpoint, ENDPOINTS]),
-        Required,
-        r#"["10.0.0.1:443", { addr = "10.0.0.2:443", max = 200 }]"#,
-        "An address or a list of them, as in the short form.",
-    ),
-    Key::new(
-        "tls",
-        Table(UPSTREAM_TLS),
-        Absent("no TLS"),
-        r#"{ name = "app.internal" }"#,
-        "TLS to the endpoints, always verified. `{}` takes every default.",
     ),
 ];
 

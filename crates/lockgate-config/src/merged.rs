@@ -32,7 +32,7 @@ impl Writer<'_> {
     fn section(&self, text: &mut String, path: &[String], entry: &Entry) {
         let Node::Table(branch) = &entry.item.node else { return };
         let (sections, keys): (Vec<_>, Vec<_>) =
-            branch.entries.iter().partition(|(_, entry)| path.len() < 2 && has_header(entry));
+            branch.entries.iter().partition(|(_, entry)| path.len() < 4 && has_header(entry));
         if !keys.is_empty() || sections.is_empty() {
             if !text.is_empty() {
                 text.push('\n');

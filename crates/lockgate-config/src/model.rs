@@ -10,8 +10,15 @@ use std::time::Duration;
 
 use crate::place::At;
 
+mod http;
+mod pool;
+
 pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
+pub use crate::host::Host;
+pub use crate::pattern::{Pattern, Segment};
 pub use crate::policy::{Group, Suite, TlsVersion};
+pub use http::*;
+pub use pool::*;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,10 +43,18 @@ pub struct Config {
     pub limits: Limits,
     /// Deadlines for listeners that set none of their own.
     pub timeouts: Timeouts,
+    /// Minimum rates, for sites that set none of their own.
+    pub rates: Rates,
     /// Options of sockets.
     pub socket: Socket,
-    /// The `[tcp]` tables, by the text of their keys; at least one.
+    /// The ports of sites whose key has none.
+    pub ports: Ports,
+    /// Named pools by their names, then one for each address that was written inline.
+    pub pools: Vec<Pool>,
+    /// The `[tcp]` tables, by the text of their keys. At least one here or in `sites`.
     pub tcp: Vec<Tcp>,
+    /// The `[site]` tables, by the text of their keys.
+    pub sites: Vec<Site>,
 }
 
 /// How many worker threads serve connections.
@@ -51,15 +66,30 @@ pub enum Workers {
     Count(NonZeroUsize),
 }
 
-/// The connection log.
+/// The log of connections and requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessLog {
     /// Where its lines go.
     pub to: LogTarget,
+    /// The form of a line.
+    pub format: AccessFormat,
+    /// Of a hundred lines so many are written, from 1 to 100.
+    pub sample: u8,
     /// Whether client addresses are shortened before they are written.
     pub mask_ip: bool,
     /// When a file is rotated; only for `LogTarget::File`.
     pub rotate: Option<Rotate>,
+}
+
+/// Forms of an access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// One JSON object a line.
+    Json,
+    /// The combined log format of Apache httpd.
+    Combined,
+    /// `key=value` pairs.
+    Logfmt,
 }
 
 /// Where log lines go.
@@ -131,6 +161,12 @@ pub struct Limits {
     pub per_client: Option<usize>,
     /// TLS handshakes at once.
     pub handshakes: usize,
+    /// The bytes of a head: request or status line and fields.
+    pub head: u64,
+    /// The fields of a head.
+    pub fields: usize,
+    /// Requests on one client connection; `None` is no limit.
+    pub requests: Option<u64>,
 }
 
 /// Deadlines.
@@ -138,8 +174,14 @@ pub struct Limits {
 pub struct Timeouts {
     /// From accepting a connection to the end of its TLS handshake, PROXY header included.
     pub handshake: Duration,
+    /// From the first byte of a request to the end of its head.
+    pub head: Duration,
+    /// How long a client connection may wait for its next request.
+    pub idle: Duration,
     /// For one attempt to connect to an endpoint.
     pub connect: Duration,
+    /// From the end of a request to the first byte of its answer; `None` waits as long as it takes.
+    pub response: Option<Duration>,
     /// How long a relayed connection may carry no byte either way.
     pub tunnel_idle: Duration,
 }
@@ -166,9 +208,9 @@ pub struct Tcp {
     pub listen: ListenAddr,
     /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
     pub tls: Option<Tls>,
-    /// Where the bytes go.
-    pub upstream: Upstream,
-    /// The PROXY header that is sent to the endpoint.
+    /// Where the bytes go: an index into `Config::pools`.
+    pub pool: usize,
+    /// The PROXY header that is sent to the endpoint: its own, else that of the pool.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Whether a PROXY header is expected from the client.
     pub accept_proxy: AcceptProxy,
@@ -269,26 +311,6 @@ pub enum ClientAuthMode {
     Require,
     /// A client may send none; one that it sends must be valid.
     Request,
-}
-
-/// Where bytes go.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Upstream {
-    /// The addresses; at least one.
-    pub endpoints: Vec<Endpoint>,
-    /// TLS to them.
-    pub tls: Option<UpstreamTls>,
-}
-
-/// One address of an upstream.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Endpoint {
-    /// The address.
-    pub addr: EndpointAddr,
-    /// Connections to it at once, for the process; `None` is no limit.
-    pub max: Option<usize>,
-    /// Where it was written.
-    pub at: At,
 }
 
 /// TLS to an upstream, always verified.

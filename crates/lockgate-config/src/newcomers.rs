@@ -5,33 +5,45 @@
 
 /// Keys and tables that are known but not in this version, by their path, with what helps meanwhile.
 const LATER: &[(&str, &str)] = &[
-    ("site", RELAY),
-    ("pool", "write the endpoints as a list: proxy = [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"),
     ("tunnel", "remove the table"),
-    ("ports", "the port stands in the key of the table: [tcp.\":443\"]"),
-    ("rates", "timeouts.tunnel_idle ends connections that carry nothing"),
-    ("limits.head", NO_HTTP),
-    ("limits.fields", NO_HTTP),
-    ("limits.requests", NO_HTTP),
-    ("timeouts.head", NO_HTTP),
-    ("timeouts.idle", "for relayed connections write tunnel_idle"),
-    ("timeouts.response", NO_HTTP),
-    ("access_log.format", "every line is one JSON object"),
-    ("access_log.sample", "every connection is logged"),
+    ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
+    ("site.*.root", NO_FILES),
+    ("site.*.clean_urls", NO_FILES),
+    ("site.*.index", NO_FILES),
+    ("site.*.try", NO_FILES),
+    ("site.*.spa", NO_FILES),
+    ("site.*.listing", NO_FILES),
+    ("site.*.not_found", NO_FILES),
+    ("site.*.precompressed", NO_FILES),
+    ("site.*.compress", "remove it: answers are passed on as the application encodes them"),
+    ("site.*.cache", "write headers = { cache-control = \"no-cache\" }"),
+    ("site.*.rewrite_body", "remove it: bodies are passed on as they are"),
+    ("site.*.shape", "remove it"),
+    ("redirect.map", "write a path table for each redirect"),
+    ("auth.forward", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
+    ("auth.copy", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
+    ("balance.hash", BALANCE),
+    ("balance.sticky", BALANCE),
+    ("pool.*.eject", "write health: what fails its checks is taken out"),
+    ("pool.*.slow_start", "remove it"),
+    ("health.tcp", "write health = \"tcp\""),
+    ("health.send", "write health = \"tcp\", or a path"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.shape", "remove it"),
     ("tcp.*.allow", "remove it, and filter in front"),
     ("tcp.*.deny", "remove it, and filter in front"),
-    ("tcp.*.balance", "a list is served by fewest connections"),
-    ("tcp.*.health", "an endpoint that cannot be reached is passed over"),
-    ("endpoint.weight", "a list is served by fewest connections"),
     ("endpoint.backup", "remove it"),
 ];
 
-const RELAY: &str = "relay its bytes with a listener:\n[tcp.\":443\"]\ntls = { cert = \"/etc/tls/app.pem\", \
-                     key = \"/etc/tls/app.key\" }\nproxy = \"127.0.0.1:3000\"";
-const NO_HTTP: &str = "it belongs to HTTP, which this version relays unread; remove it";
+const NO_FILES: &str = "files are not served yet: proxy to a server that does";
+const BALANCE: &str = "write balance = \"p2c\", \"least\" or \"round-robin\"";
+
+/// Words that are known but not in this version, with one that stands beside them and what helps meanwhile.
+const LATER_WORDS: &[(&str, &[&str], &str)] = &[
+    ("http1", &["h2", "h2c", "h3"], "write \"http1\", or remove it"),
+    ("p2c", &["hash", "sticky", "random", "first"], BALANCE),
+];
 
 /// Names from other servers, in their spelling with `_`.
 const SYNONYMS: &[(&[&str], &str)] = &[
@@ -54,21 +66,58 @@ const SYNONYMS: &[(&[&str], &str)] = &[
             "origin",
             "destination",
         ],
-        "write proxy = \"127.0.0.1:3000\", or a list of addresses, in the [tcp] table",
+        "write proxy = \"127.0.0.1:3000\", a list of addresses or \"pool:NAME\", in the [site] or [tcp] table",
     ),
-    (&["endpoints", "addresses"], "write the list as proxy = [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]"),
+    (
+        &["endpoints", "addresses"],
+        "write the list as proxy = [\"10.0.0.1:8080\", \"10.0.0.2:8080\"], or in [pool.NAME]",
+    ),
     (
         &["listen", "bind", "address", "frontend", "listener", "listeners", "entrypoints", "port", "addr"],
-        "the address is the key of the table: [tcp.\":8443\"]",
+        "the address is the key of the table: [site.\"example.com:8443\"], [tcp.\":8443\"]",
     ),
     (
-        &["server_name", "host", "hosts", "servername", "sni_hosts"],
-        "certificates are chosen by their own names: list them in tls.certs",
+        &["server_name", "host", "hosts", "servername", "sni_hosts", "server_names", "domain", "domains"],
+        "the host is the key of the table: [site.\"example.com\"], more of them stand in alias",
     ),
     (
-        &["location", "locations", "route", "routes", "path"],
-        "bytes are relayed unread, so there are no paths",
+        &["location", "locations", "route", "routes", "path", "handle", "rule"],
+        "write [site.\"example.com\".path.\"/x/*\"]; in a [tcp] table bytes are relayed unread, so there are no paths",
     ),
+    (&["return", "redir", "redirect_to"], "write redirect = \"https://example.org{path}\", or respond = 404"),
+    (
+        &["proxy_set_header", "header_up", "set_request_header", "customrequestheaders"],
+        "write request_headers = { x-name = \"value\" }",
+    ),
+    (
+        &["add_header", "header", "header_down", "set_header", "response_headers", "customresponseheaders"],
+        "write headers = { x-name = \"value\" }",
+    ),
+    (
+        &["auth_basic", "auth_basic_user_file", "basic_auth", "basicauth", "htpasswd"],
+        "write auth = { basic = \"/etc/lockgate/htpasswd\" }",
+    ),
+    (&["limit_req", "rate_limit", "ratelimit"], "write limit = \"20/s per client burst 40\""),
+    (
+        &["client_max_body_size", "max_body", "max_body_size", "request_body", "body_max"],
+        "write body = { max = \"10MB\" }",
+    ),
+    (
+        &["error_page", "errorfile", "handle_errors", "errors"],
+        "write error_pages = { 502 = \"/path/502.html\" }",
+    ),
+    (
+        &["health_check", "healthcheck", "check", "option_httpchk"],
+        "write health = \"/health\" in [pool.NAME]",
+    ),
+    (&["lb_policy", "lb", "loadbalancer", "policy_lb"], "write balance = \"least\" in [pool.NAME]"),
+    (
+        &["proxy_read_timeout", "timeout_http_request", "read_timeout", "response_timeout"],
+        "write timeouts = { response = \"60s\" }",
+    ),
+    (&["keepalive_timeout", "timeout_http_keep_alive"], "write timeouts = { idle = \"75s\" } at the top"),
+    (&["stripprefix", "uri_strip_prefix", "handle_path"], "write strip_prefix = true in the path table"),
+    (&["serveralias", "aliases", "server_alias"], "write alias = [\"example.org\"]"),
     (
         &[
             "ssl_certificate",
@@ -80,7 +129,7 @@ const SYNONYMS: &[(&[&str], &str)] = &[
             "tls_cert",
             "ssl_crt",
         ],
-        "write tls = { cert = \"/etc/tls/app.pem\" } in the [tcp] table",
+        "write tls = { cert = \"/etc/tls/app.pem\" } in the [site] or [tcp] table",
     ),
     (
         &["ssl_certificate_key", "key_file", "private_key", "ssl_key", "tls_key"],
@@ -156,13 +205,19 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     ),
     (
         &["http", "stream", "global", "defaults", "apps", "events"],
-        "there are no such sections: keys stand at the top, in [tls] or in [tcp.\"ADDR\"]",
+        "there are no such sections: keys stand at the top, in [tls], [site.\"HOST\"], [pool.NAME] or [tcp.\"ADDR\"]",
     ),
 ];
 
 /// What to do about a key that this version does not have yet.
 pub(crate) fn later(path: &str) -> Option<&'static str> {
     LATER.iter().find(|(known, _)| *known == path).map(|(_, cure)| *cure)
+}
+
+/// What to do about a word that this version does not have yet, where `known` are those that it has.
+pub(crate) fn later_word(known: &[&str], word: &str) -> Option<&'static str> {
+    let found = LATER_WORDS.iter().find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
+    found.map(|(_, _, cure)| *cure)
 }
 
 /// What we call what others call so.

@@ -34,7 +34,10 @@ fn heading(way: &Way) -> String {
             "## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned()
         }
         [first] if first.name == "tls" => "## `[tls]`\n\n".to_owned(),
-        [first] if matches!(first.kind, Kind::ByAddress(_)) => format!("## `[{}.\"ADDR\"]`\n\n", first.name),
+        [.., last] => match last.kind {
+            Kind::Tables(by, _) => format!("## `[{}.{}]`\n\n", keys::full_name(way), by.placeholder()),
+            _ => String::new(),
+        },
         _ => String::new(),
     }
 }
@@ -66,17 +69,18 @@ fn value(kind: &Kind) -> String {
         Kind::Group => names("", crate::model::Group::ALL.map(crate::model::Group::name)),
         Kind::List { of, .. } => format!("a list; each: {}", value(of)),
         Kind::Table(keys) => names("a table of ", keys.iter().map(|key| key.name)),
-        Kind::ByAddress(keys) => names("tables of ", keys.iter().map(|key| key.name)),
+        Kind::Tables(_, keys) => names("tables of ", keys.iter().map(|key| key.name)),
         Kind::Either(kinds) => kinds.iter().map(value).collect::<Vec<_>>().join("; or "),
         Kind::Duration { min } if *min > 0 => {
             format!("{}, at least {}", expected(kind), units::shortest(*min))
         }
-        Kind::Size { min } => format!("{}, at least {}KB", expected(kind), min / 1_000),
+        Kind::Size { min } if *min > 0 => format!("{}, at least {}", expected(kind), units::smallest(*min)),
+        Kind::OneOf(numbers) => names("", numbers.iter().map(u64::to_string)),
         kind => expected(kind),
     }
 }
 
-fn names<'a>(before: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+fn names<T: std::fmt::Display>(before: &str, names: impl IntoIterator<Item = T>) -> String {
     let names: Vec<_> = names.into_iter().map(|name| format!("`{name}`")).collect();
     format!("{before}{}", names.join(", "))
 }
@@ -87,6 +91,8 @@ fn unit(kind: &Kind) -> Option<&'static str> {
         Kind::Size { .. } => {
             Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)")
         }
+        Kind::Rate => Some("the units of sizes, with `/s`"),
+        Kind::Frequency => Some("`/s`, `/m`, `/h`"),
         Kind::Either(kinds) => kinds.iter().find_map(unit),
         _ => None,
     }
@@ -117,10 +123,9 @@ LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate-config --test documents -->
 Lockgate reads one TOML file. A complete one:
 
 ```toml
-[tcp.":8443"]
+[site."app.example.com"]
 tls = { cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }
 proxy = "unix:/run/app.sock"
-proxy_protocol = "v2"
 ```
 
 `lockgate check` reads it and starts nothing; `lockgate check --json` tells programs what is wrong. An editor that
@@ -129,8 +134,8 @@ knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.jso
 ## Rules
 
 1. Every key has a safe default; the order of keys and tables never matters.
-2. Keys are identities: a key or address that is written twice is an error that names both places.
-3. Units are strings: `"10s"`, `"100MB"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`. Sizes count by 1,000
+2. Keys are identities: a key, host or address that is written twice is an error that names both places.
+3. Units are strings: `"10s"`, `"100MB"`, `"10KB/s"`, `"20/s"`, `"20%"`. Times are whole numbers of `ms`, `s`, `m`, `h` or `d`. Sizes count by 1,000
    with `KB`, `MB`, `GB`, `TB` and by 1,024 with `KiB`, `MiB`, `GiB`, `TiB`. A bare number where a unit belongs is an
    error.
 4. Where a key has a short form, it is a string; the long form is a table. `false` removes.
@@ -139,7 +144,7 @@ knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.jso
 6. In any string value `${env:NAME}` is replaced by an environment variable and `${file:PATH}` by the content of a
    file, without its last line break. What is not there is an error. `$` has no other meaning, and what was brought in
    is never printed and not kept in `state`.
-7. `include` merges more files: a `[section]` may be spread over several, the table of one listener may not.
+7. `include` merges more files: a `[section]` may be spread over several, the table of one site or listener may not.
 8. An unknown key is an error, with what was probably meant.
 9. All mistakes are told at once, each with code, file, line, column, cause and cure.
 

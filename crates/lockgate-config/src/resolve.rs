@@ -2,48 +2,64 @@
 //!
 //! Does not look at the form of values: `check` has.
 
-use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::time::Duration;
 
-use crate::address::EndpointAddr;
-use crate::check::{Absolute, Checked, Checker, Listening, Table, Value};
+use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
-use crate::document::{self, Syntax};
+use crate::document::Syntax;
 use crate::environment::Environment;
 use crate::include::Written;
-use crate::keys::{self, Key, Unset};
+use crate::keys;
 use crate::model::{
-    AccessLog, Cidr, Config, Drain, Level, Limits, ListenAddr, Log, LogFormat, LogTarget, Rotate, Socket,
-    Tcp, Timeouts, Workers,
+    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Level, Limits, Log, LogFormat, LogTarget,
+    Ports, Rates, Rotate, Site, Socket, Tcp, Timeouts, Workers,
 };
-use crate::place::{At, Source};
+use crate::place::At;
 use crate::report::Report;
 
+use pool::Pools;
+use view::View;
+
+mod bindings;
+mod placeholders;
+mod pool;
+mod route;
+mod site;
 mod tcp;
 mod tls;
-
-/// A table with the tables that it is merged over, key by key, and the defaults beneath them.
-#[derive(Clone)]
-struct View<'a> {
-    keys: &'static [Key],
-    layers: Vec<&'a Table>,
-}
+mod view;
 
 /// What resolving needs at every step.
 struct Resolver<'a> {
     env: &'a Environment,
     report: &'a mut Report,
     root: &'a Table,
+    pools: Pools,
+    /// What holds for every listener that says nothing else.
+    shared: Shared,
+}
+
+/// The globals that tables inherit.
+struct Shared {
+    trusted: Vec<Cidr>,
+    timeouts: Timeouts,
+    rates: Rates,
+    ports: Ports,
 }
 
 /// Turns the top table into a configuration. It means something only when the report has no errors.
 pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report: &mut Report) -> Config {
-    let mut resolver = Resolver { env, report, root };
     let top = View { keys: keys::ROOT, layers: vec![root] };
-    let trusted = resolver.trusted(&top);
-    let timeouts = timeouts(&top.section("timeouts"));
+    let shared = Shared {
+        trusted: trusted(&top),
+        timeouts: timeouts(&top.section("timeouts")),
+        rates: rates(&top.section("rates")),
+        ports: ports(&top.section("ports")),
+    };
+    let mut resolver = Resolver { env, report, root, pools: Pools::default(), shared };
+    resolver.named_pools();
+    let tcp = resolver.tcp();
+    let sites = resolver.sites();
     let mut config = Config {
         workers: workers(&top),
         user: top.text("user"),
@@ -54,30 +70,32 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         drain: drain(&top.section("drain")),
         limits: limits(&top.section("limits")),
         socket: socket(&top.section("socket")),
-        tcp: resolver.tcp(&trusted, timeouts),
-        trusted,
-        timeouts,
+        trusted: resolver.shared.trusted.clone(),
+        timeouts: resolver.shared.timeouts,
+        rates: resolver.shared.rates,
+        ports: resolver.shared.ports,
+        pools: std::mem::take(&mut resolver.pools.all),
+        tcp,
+        sites,
     };
-    resolver.one_max(&mut config.tcp);
+    resolver.one_max(&mut config.pools);
     if written.syntax == Syntax::Whole {
         resolver.no_listener(written);
-        resolver.same_address(config.metrics.as_ref());
+        resolver.same_port();
+        resolver.same_address(&config);
+        resolver.unused_pools(&config);
         resolver.without_effect(&config);
     }
     config
 }
 
 impl Resolver<'_> {
-    fn listening(&self) -> &[Listening] {
-        match self.root.entries.get("tcp") {
-            Some(Checked { value: Value::ByAddress(listening), .. }) => listening,
-            _ => &[],
+    /// The tables of a section.
+    fn tables(&self, section: &str) -> Vec<Keyed> {
+        match self.root.entries.get(section) {
+            Some(Checked { value: Value::Tables(tables), .. }) => tables.clone(),
+            _ => Vec::new(),
         }
-    }
-
-    fn trusted(&self, top: &View<'_>) -> Vec<Cidr> {
-        let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
-        top.list("trusted").into_iter().filter_map(network).collect()
     }
 
     fn access_log(&mut self, top: &View<'_>) -> Option<AccessLog> {
@@ -86,9 +104,15 @@ impl Resolver<'_> {
             return None;
         }
         let long = top.section("access_log");
-        let to = match short {
-            Value::Table(_) => log_target(long.value("to")),
-            short => log_target(short),
+        let (format, to) = match short {
+            Value::Table(_) => (long.word("format"), log_target(long.value("to"))),
+            Value::Log(format, to) => (format, log_target(*to)),
+            short => ("json", log_target(short)),
+        };
+        let format = match format {
+            "combined" => AccessFormat::Combined,
+            "logfmt" => AccessFormat::Logfmt,
+            _ => AccessFormat::Json,
         };
         let rotate = match long.value("rotate") {
             Value::Table(_) => {
@@ -110,67 +134,18 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        Some(AccessLog { to, mask_ip: long.on("mask_ip"), rotate })
+        Some(AccessLog { to, format, sample: long.number("sample"), mask_ip: long.on("mask_ip"), rotate })
     }
 
     fn no_listener(&mut self, written: &Written) {
-        if !self.listening().is_empty() || self.report.has_errors() && self.root.entries.contains_key("tcp") {
+        let has = |section: &str| self.root.entries.contains_key(section);
+        let some = !self.tables("tcp").is_empty() || !self.tables("site").is_empty();
+        if some || self.report.has_errors() && (has("tcp") || has("site")) {
             return;
         }
         let message = "nothing would be served";
-        let why = format!("{} has no [tcp] table", written.main.name.display());
+        let why = format!("{} has neither a [site] nor a [tcp] table", written.main.name.display());
         self.report.push(Code::NoListener, message, why, FIRST_LINES);
-    }
-
-    /// An endpoint's `max` holds for the process: whatever table it was written in, it holds in all of them.
-    fn one_max(&mut self, tables: &mut [Tcp]) {
-        let mut first: HashMap<EndpointAddr, (usize, At)> = HashMap::new();
-        for endpoint in tables.iter().flat_map(|tcp| &tcp.upstream.endpoints) {
-            let Some(max) = endpoint.max else { continue };
-            match first.get(&endpoint.addr) {
-                None => {
-                    first.insert(endpoint.addr.clone(), (max, endpoint.at.clone()));
-                }
-                Some((other, _)) if *other == max => {}
-                Some((other, at)) => {
-                    let message = format!("{} has another `max` already", endpoint.addr);
-                    let why = "it is counted for the process";
-                    let cure = format!("write one of {other} and {max}, in one place or in both");
-                    let texts = (message, why, cure);
-                    self.report.push_pair(Code::OtherMax, &endpoint.at, texts, (at, "here"));
-                }
-            }
-        }
-        for endpoint in tables.iter_mut().flat_map(|tcp| &mut tcp.upstream.endpoints) {
-            endpoint.max = first.get(&endpoint.addr).map(|(max, _)| *max);
-        }
-    }
-
-    /// Two tables, or a table and the metrics, that cannot both be bound; the later one is marked.
-    fn same_address(&mut self, metrics: Option<&ListenAddr>) {
-        let mut bound: Vec<(ListenAddr, At)> = Vec::new();
-        if let (Some(metrics), Some(at)) = (metrics, self.root.key_places.get("metrics")) {
-            bound.push((metrics.clone(), at.clone()));
-        }
-        let mut tables: Vec<_> =
-            self.listening().iter().map(|one| (one.addr.clone(), one.at.clone())).collect();
-        tables.sort_by_key(|(_, at)| at.rank());
-        // A conflict needs the same port or path, so only those are compared.
-        let mut by_port: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        bound.extend(tables);
-        for (index, (addr, at)) in bound.iter().enumerate() {
-            let rivals = by_port.entry(port_or_path(addr)).or_default();
-            let first =
-                rivals.iter().find_map(|rival| bound.get(*rival).filter(|first| first.0.conflicts(addr)));
-            if let Some((_, first)) = first {
-                let (first, second) = if first.rank() > at.rank() { (at, first) } else { (first, at) };
-                let message = "two listeners have the same address";
-                let cure = "give one of them another port, or merge the two tables";
-                let texts = (message, "it is bound already", cure);
-                self.report.push_pair(Code::SameAddress, second, texts, (first, "by this one"));
-            }
-            rivals.push(index);
-        }
     }
 
     fn without_effect(&mut self, config: &Config) {
@@ -182,11 +157,20 @@ impl Resolver<'_> {
             return;
         }
         let places = &self.root.key_places;
-        if let (Some(at), true) = (places.get("tls"), config.tcp.iter().all(|tcp| tcp.tls.is_none())) {
-            warn(self.report, at, "tls", "write tls = {} in a [tcp] table, or remove [tls]");
+        let plain = |site: &Site| site.tls.is_none();
+        let no_tls = config.tcp.iter().all(|tcp| tcp.tls.is_none()) && config.sites.iter().all(plain);
+        if let (Some(at), true) = (places.get("tls"), no_tls) {
+            warn(self.report, at, "tls", "write tls = {} in a [site] or [tcp] table, or remove [tls]");
         }
-        let never = |tcp: &Tcp| tcp.accept_proxy == crate::model::AcceptProxy::Never;
-        if let (Some(at), true) = (places.get("trusted"), config.tcp.iter().all(never)) {
+        for name in ["ports", "rates"] {
+            if let (Some(at), true) = (places.get(name), config.sites.is_empty()) {
+                warn(self.report, at, name, "it is for [site] tables; remove it");
+            }
+        }
+        // Sites believe the forwarding fields of whoever is trusted.
+        let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
+        let nobody = config.sites.is_empty() && config.tcp.iter().all(never);
+        if let (Some(at), true) = (places.get("trusted"), nobody) {
             warn(
                 self.report,
                 at,
@@ -197,20 +181,11 @@ impl Resolver<'_> {
     }
 }
 
-fn port_or_path(addr: &ListenAddr) -> String {
-    match addr {
-        ListenAddr::All(port) => port.to_string(),
-        ListenAddr::Ip(addr) => addr.port().to_string(),
-        ListenAddr::Unix(path) => path.to_string_lossy().into_owned(),
-    }
-}
-
 /// What is shown to somebody whose file listens nowhere.
 pub(crate) const FIRST_LINES: &str = "begin with\n\
-    [tcp.\":8443\"]\n\
+    [site.\"app.example.com\"]\n\
     tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\
-    proxy = \"127.0.0.1:3000\"\n\
-    proxy_protocol = \"v2\"   # if the application reads it";
+    proxy = \"127.0.0.1:3000\"";
 
 fn workers(top: &View<'_>) -> Workers {
     match top.value("workers") {
@@ -220,6 +195,19 @@ fn workers(top: &View<'_>) -> Workers {
         }
         _ => Workers::Auto,
     }
+}
+
+fn trusted(top: &View<'_>) -> Vec<Cidr> {
+    let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
+    top.list("trusted").into_iter().filter_map(network).collect()
+}
+
+fn rates(rates: &View<'_>) -> Rates {
+    Rates { min_in: rates.rate("min_in"), min_out: rates.rate("min_out"), grace: rates.duration("grace") }
+}
+
+fn ports(ports: &View<'_>) -> Ports {
+    Ports { http: ports.number("http"), https: ports.number("https") }
 }
 
 fn log(top: &View<'_>) -> Log {
@@ -254,13 +242,19 @@ fn limits(limits: &View<'_>) -> Limits {
         connections: limits.count("connections"),
         per_client: limits.count("per_client"),
         handshakes: limits.number("handshakes"),
+        head: limits.size("head"),
+        fields: limits.number("fields"),
+        requests: limits.count("requests").and_then(|count| u64::try_from(count).ok()),
     }
 }
 
 fn timeouts(timeouts: &View<'_>) -> Timeouts {
     Timeouts {
         handshake: timeouts.duration("handshake"),
+        head: timeouts.duration("head"),
+        idle: timeouts.duration("idle"),
         connect: timeouts.duration("connect"),
+        response: timeouts.limit("response"),
         tunnel_idle: timeouts.duration("tunnel_idle"),
     }
 }
@@ -271,103 +265,6 @@ fn socket(socket: &View<'_>) -> Socket {
         fast_open: socket.on("fast_open"),
         keepalive: socket.limit("keepalive"),
     }
-}
-
-impl<'a> View<'a> {
-    /// What was written, in the first layer that has the key; nothing when it was a mistake.
-    fn written(&self, name: &str) -> Option<Checked> {
-        let found = self.layers.iter().find_map(|layer| layer.entries.get(name))?;
-        if matches!(found.value, Value::Invalid) { None } else { Some(found.clone()) }
-    }
-
-    /// What was written, or the default.
-    fn value(&self, name: &str) -> Value {
-        self.written(name).map_or_else(|| default(self.keys, name), |checked| checked.value)
-    }
-
-    /// The table under a key, every layer merged: `timeouts` of a listener over the global ones.
-    fn section(&self, name: &str) -> View<'a> {
-        let keys = keys::find(self.keys, name).and_then(|key| key.kind.table()).unwrap_or(&[]);
-        let inner = |layer: &&'a Table| match layer.entries.get(name) {
-            Some(Checked { value: Value::Table(table), .. }) => Some(table),
-            _ => None,
-        };
-        View { keys, layers: self.layers.iter().filter_map(inner).collect() }
-    }
-
-    fn duration(&self, name: &str) -> Duration {
-        self.limit(name).unwrap_or_default()
-    }
-
-    /// A duration that may be off.
-    fn limit(&self, name: &str) -> Option<Duration> {
-        if let Value::Duration(duration) = self.value(name) { Some(duration) } else { None }
-    }
-
-    /// A number that may be a word instead.
-    fn count(&self, name: &str) -> Option<usize> {
-        if let Value::Integer(count) = self.value(name) { usize::try_from(count).ok() } else { None }
-    }
-
-    /// A number; `keys` keeps it within the range of the type.
-    fn number<N: TryFrom<u64> + Default>(&self, name: &str) -> N {
-        match self.value(name) {
-            Value::Integer(number) => N::try_from(number).unwrap_or_default(),
-            _ => N::default(),
-        }
-    }
-
-    fn size(&self, name: &str) -> u64 {
-        if let Value::Size(size) = self.value(name) { size } else { 0 }
-    }
-
-    fn on(&self, name: &str) -> bool {
-        matches!(self.value(name), Value::Bool(true))
-    }
-
-    fn word(&self, name: &str) -> &'static str {
-        if let Value::Word(word) = self.value(name) { word } else { "" }
-    }
-
-    fn text(&self, name: &str) -> Option<String> {
-        if let Value::Text(text) = self.value(name) { Some(text) } else { None }
-    }
-
-    fn path(&self, name: &str) -> Option<std::path::PathBuf> {
-        if let Value::Path(path) = self.value(name) { Some(path) } else { None }
-    }
-
-    fn listener(&self, name: &str) -> Option<ListenAddr> {
-        if let Value::Listener(addr) = self.value(name) { Some(addr) } else { None }
-    }
-
-    fn list(&self, name: &str) -> Vec<Checked> {
-        if let Value::List(items) = self.value(name) { items } else { Vec::new() }
-    }
-
-    fn texts(&self, name: &str) -> Vec<String> {
-        let text = |item: Checked| if let Value::Text(text) = item.value { Some(text) } else { None };
-        self.list(name).into_iter().filter_map(text).collect()
-    }
-}
-
-/// The default in the table of keys, read by the same checker as what users write.
-fn default(keys: &'static [Key], name: &str) -> Value {
-    let mut report = Report::new();
-    keys::find(keys, name).map_or(Value::Invalid, |key| default_of(key, &mut report))
-}
-
-/// The same, with what is wrong with it: nothing, as a test makes sure.
-fn default_of(key: &Key, report: &mut Report) -> Value {
-    let Unset::Is(toml) = key.default else { return Value::Invalid };
-    let text = format!("value = {toml}");
-    let source = Arc::new(Source { name: key.name.into(), dir: "/".into(), order: 0, text });
-    let (branch, syntax) = document::parse(&source, &Environment::none(), report);
-    let mut checker = Checker { report, syntax, absolute: Absolute::default() };
-    branch
-        .entries
-        .get("value")
-        .map_or(Value::Invalid, |entry| checker.value(&key.kind, &entry.item, key.name))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::keys::{Key, Kind, ROOT, Unset};
 use crate::model::{Group, Suite, TlsVersion};
 
-/// The schema of a configuration file (JSON Schema draft 7). An included file may lack `[tcp]`, so nothing
-/// is required at the top.
+/// The schema of a configuration file (JSON Schema draft 7). An included file may lack any table, so
+/// nothing is required at the top.
 pub fn schema() -> Value {
     let mut schema = table(ROOT);
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
@@ -72,13 +72,32 @@ fn kind(kind: &Kind) -> Value {
         }
         Kind::Listener => pattern("^(.*:[0-9]+|unix:.+)$"),
         Kind::Endpoint => pattern("^(.+:[0-9]+|unix:.+)$"),
-        Kind::LogFile => pattern("/"),
-        Kind::Name | Kind::Host | Kind::Path | Kind::Pattern | Kind::Network => {
-            json!({ "type": "string", "minLength": 1 })
-        }
+        Kind::LogFile | Kind::FormattedLog => pattern("[/:]"),
+        Kind::Target => pattern("^(.+:[0-9]+|unix:.+|pool:.+)$"),
+        Kind::Rate => pattern("^[0-9]+([KMGT]i?)?B/s$"),
+        Kind::Percent => pattern("^[0-9]+%$"),
+        Kind::Frequency => pattern("^[0-9]+/[smh]$"),
+        Kind::Limit => pattern("^[0-9]+/[smh]"),
+        Kind::LimitKey => pattern("^(client|route|header:.+)$"),
+        Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),
+        Kind::UrlPath => pattern("^/"),
+        Kind::OneOf(numbers) => json!({ "enum": numbers }),
+        Kind::Body => json!({ "type": "string" }),
+        Kind::Name
+        | Kind::Host
+        | Kind::Path
+        | Kind::Pattern
+        | Kind::Network
+        | Kind::Ip
+        | Kind::SiteHost
+        | Kind::Method
+        | Kind::Line
+        | Kind::FieldValue
+        | Kind::Template => json!({ "type": "string", "minLength": 1 }),
         Kind::List { of, least } => json!({ "type": "array", "items": self::kind(of), "minItems": least }),
         Kind::Table(keys) => table(keys),
-        Kind::ByAddress(keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
+        Kind::Tables(_, keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
+        Kind::Map(_, of) => json!({ "type": "object", "additionalProperties": self::kind(of) }),
         Kind::Either(kinds) => json!({ "anyOf": kinds.iter().map(self::kind).collect::<Vec<_>>() }),
     }
 }

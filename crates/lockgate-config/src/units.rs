@@ -1,4 +1,4 @@
-//! Durations and sizes as they are written: a number and a unit.
+//! Durations, sizes, rates and shares as they are written: a number and a unit.
 //!
 //! Does not know which key they belong to, nor its limits. The errors hold no text of the input.
 
@@ -40,7 +40,15 @@ pub(crate) const SIZE: [(&str, u64); 9] = [
 ];
 
 /// What others write for our units.
-const OTHER_NAMES: [(&str, &str); 24] = [
+const OTHER_NAMES: [(&str, &str); 32] = [
+    ("r/s", "/s"),
+    ("r/m", "/m"),
+    ("/sec", "/s"),
+    ("/second", "/s"),
+    ("/min", "/m"),
+    ("/minute", "/m"),
+    ("/hour", "/h"),
+    ("percent", "%"),
     ("msec", "ms"),
     ("millis", "ms"),
     ("milliseconds", "ms"),
@@ -79,10 +87,45 @@ pub(crate) fn size(text: &str) -> Result<u64, UnitError> {
     quantity(text, &SIZE)
 }
 
+/// Parses `"10KB/s"` into bytes a second, at least 1.
+pub(crate) fn rate(text: &str) -> Result<u64, UnitError> {
+    let Some(bytes) = text.strip_suffix("/s") else {
+        return Err(match size(text) {
+            Ok(_) => UnitError::Unknown { meant: None },
+            Err(error) => error,
+        });
+    };
+    size(bytes)
+}
+
+/// Parses `"20%"`.
+pub(crate) fn percent(text: &str) -> Result<u64, UnitError> {
+    quantity(text, &[("%", 1)])
+}
+
+/// Parses `"20/s"`, `"100/m"`, `"1000/h"`.
+pub(crate) fn frequency(text: &str) -> Result<(u32, Duration), UnitError> {
+    const EVERY: [(&str, u64); 3] = [("/s", 1), ("/m", 60), ("/h", 3_600)];
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let every = EVERY.iter().find(|(unit, _)| *unit == text.get(unit_at..).unwrap_or_default());
+    // The scale is not multiplied in: 1,000 an hour are not 17 a minute.
+    let number = quantity(text, &[("/s", 1), ("/m", 1), ("/h", 1)])?;
+    let count = u32::try_from(number).map_err(|_| UnitError::TooLarge)?;
+    let seconds = every.map_or(1, |(_, seconds)| *seconds);
+    Ok((count, Duration::from_secs(seconds)))
+}
+
 /// The duration in its largest unit without a fraction: `1ms`, `1m`.
 pub(crate) fn shortest(millis: u64) -> String {
     let scale = TIME.iter().rev().find(|(_, scale)| millis >= *scale && millis.is_multiple_of(*scale));
     scale.map_or_else(|| format!("{millis}ms"), |(unit, scale)| format!("{}{unit}", millis / scale))
+}
+
+/// The size in its largest unit by 1,000 without a fraction: `1KB`, `500B`.
+pub(crate) fn smallest(bytes: u64) -> String {
+    let by_1000 = SIZE.iter().take(5).rev();
+    let scale = by_1000.into_iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
+    scale.map_or_else(|| format!("{bytes}B"), |(unit, scale)| format!("{}{unit}", bytes / scale))
 }
 
 fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError> {

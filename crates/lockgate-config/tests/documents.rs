@@ -46,7 +46,11 @@ fn every_example_in_the_reference_is_valid() {
     let env = Environment::none().with_file("/sites/a.toml", "").with_file("/etc/tls/a.pem", "");
     for example in examples {
         let rest = "[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n";
-        let text = if example.contains("[tcp.") { example } else { format!("{example}\n{rest}") };
+        let text = if example.contains("[tcp.") || example.contains("[site.") {
+            example
+        } else {
+            format!("{example}\n{rest}")
+        };
         if let Err(report) = parse_str_in(&text, Path::new("/lockgate.toml"), &env) {
             panic!("{text}\n{report}");
         }

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Environment, Group, Level,
-    ListenAddr, Loaded, LogTarget, ProxyVersion, Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in,
+    AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Environment, Group,
+    Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Tcp, Tickets, Tls, TlsVersion, Workers, load,
+    parse_str_in,
 };
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
@@ -23,6 +24,16 @@ fn listener(inner: &str) -> Tcp {
     config(&format!("[tcp.\":1\"]\n{inner}")).tcp.remove(0)
 }
 
+/// The pool that a listener or a route leads to.
+fn pool(config: &Config, index: usize) -> &Pool {
+    &config.pools[index]
+}
+
+/// The address of the first endpoint of the first listener.
+fn first_endpoint(config: &Config) -> String {
+    pool(config, config.tcp[0].pool).endpoints[0].addr.to_string()
+}
+
 fn tls(global: &str, own: &str) -> Tls {
     let env = Environment::none().with_file("/etc/tls/a.pem", "").with_file("/etc/tls/b.pem", "");
     let text = format!("[tls]\n{global}\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\ntls = {own}\n");
@@ -37,15 +48,24 @@ fn paths(certs: &[CertFiles]) -> Vec<&str> {
 fn two_lines_are_a_configuration() {
     let config = config("[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n");
     assert_eq!(config.workers, Workers::Auto);
-    assert_eq!(config.access_log, Some(AccessLog { to: LogTarget::Stdout, mask_ip: false, rotate: None }));
-    assert_eq!((config.log.level, config.metrics, config.limits.connections), (Level::Info, None, None));
+    assert_eq!(
+        config.access_log,
+        Some(AccessLog {
+            to: LogTarget::Stdout,
+            format: AccessFormat::Json,
+            sample: 100,
+            mask_ip: false,
+            rotate: None
+        })
+    );
+    assert_eq!((config.log.level, &config.metrics, config.limits.connections), (Level::Info, &None, None));
     assert_eq!((config.limits.per_client, config.limits.handshakes), (None, 1024));
     assert_eq!(config.drain.deadline, Duration::from_secs(30));
     assert_eq!(config.timeouts.tunnel_idle, Duration::from_secs(3600));
     assert_eq!((config.socket.backlog, config.socket.keepalive), (4096, Some(Duration::from_secs(60))));
     let tcp = &config.tcp[0];
     assert_eq!((tcp.name.as_str(), &tcp.listen), (":8443", &ListenAddr::All(8443)));
-    assert_eq!(tcp.upstream.endpoints[0].addr.to_string(), "127.0.0.1:3000");
+    assert_eq!(first_endpoint(&config), "127.0.0.1:3000");
     assert_eq!((&tcp.tls, tcp.proxy_protocol, tcp.accept_proxy), (&None, None, AcceptProxy::Never));
     assert_eq!((tcp.timeouts, tcp.max_lifetime), (config.timeouts, None));
 }
@@ -139,12 +159,13 @@ fn timeouts_of_a_listener_are_merged_over_the_global_ones() {
 
 #[test]
 fn an_upstream_may_be_a_list_and_speak_tls() {
-    let tcp = listener(
-        "proxy = { to = [\"a.b:1\", { addr = \"[::1]:2\", max = 7 }], tls = { ca = \"/ca.pem\", alpn = [\"h2\"] } }",
+    let config = config(
+        "[tcp.\":1\"]\nproxy = { to = [\"a.b:1\", { addr = \"[::1]:2\", max = 7 }], tls = { ca = \"/ca.pem\", alpn = [\"h2\"] } }",
     );
-    let ends: Vec<_> = tcp.upstream.endpoints.iter().map(|end| (end.addr.to_string(), end.max)).collect();
+    let pool = pool(&config, config.tcp[0].pool);
+    let ends: Vec<_> = pool.endpoints.iter().map(|end| (end.addr.to_string(), end.max)).collect();
     assert_eq!(ends, [("a.b:1".to_owned(), None), ("[::1]:2".to_owned(), Some(7))]);
-    let tls = tcp.upstream.tls.unwrap();
+    let tls = pool.tls.clone().unwrap();
     assert_eq!((tls.name, tls.ca, tls.alpn), (None, CaSource::File("/ca.pem".into()), vec!["h2".to_owned()]));
 }
 
@@ -158,7 +179,7 @@ fn variables_and_files_are_filled_in_once() {
     let config = load_in(text, &env).config;
     assert_eq!(config.user.as_deref(), Some("deploy"));
     assert_eq!(config.state, Some("/etc/lockgate/${env:DIR}".into()));
-    assert_eq!(config.tcp[0].upstream.endpoints[0].addr.to_string(), "unix:/run/$a.sock");
+    assert_eq!(first_endpoint(&config), "unix:/run/$a.sock");
 }
 
 #[test]
@@ -177,7 +198,7 @@ fn files_are_merged_and_their_paths_start_from_their_own_folder() {
     let config = &loaded.config;
     assert_eq!((config.tcp.len(), config.user.as_deref()), (2, Some("c")));
     let second = &config.tcp[1];
-    assert_eq!(second.upstream.endpoints[0].addr.to_string(), "unix:/etc/lockgate/sites/a.sock");
+    assert_eq!(pool(config, second.pool).endpoints[0].addr.to_string(), "unix:/etc/lockgate/sites/a.sock");
     let tls = second.tls.as_ref().unwrap();
     assert_eq!((paths(&tls.certs), tls.versions.len()), (vec!["/etc/lockgate/sites/a.pem"], 1));
     assert_eq!(loaded.at("user").unwrap().to_string(), "/etc/lockgate/sites/more/c.toml:1:1");
@@ -220,10 +241,7 @@ fn a_file_on_disk_is_read_with_what_it_includes() {
     std::fs::write(&main, "include = [\"*.toml\"]\nworkers = 2\n").unwrap();
     std::fs::write(dir.path().join("a.toml"), "[tcp.\":1\"]\nproxy = \"unix:app.sock\"\n").unwrap();
     let config = load(&main).unwrap().config;
-    assert_eq!(
-        config.tcp[0].upstream.endpoints[0].addr.to_string(),
-        format!("unix:{}/app.sock", dir.path().display())
-    );
+    assert_eq!(first_endpoint(&config), format!("unix:{}/app.sock", dir.path().display()));
 }
 
 #[test]

@@ -70,6 +70,11 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         upstreams: Vec::new(),
         pools: Vec::new(),
     };
+    let named = config.pools.iter().filter(|pool| pool.name.is_some()).map(|pool| &pool.at);
+    for at in config.sites.iter().map(|site| &site.at).chain(named) {
+        let message = "sites and pools are checked, but not served by this build".to_owned();
+        assembler.error(Code::NotYet, at, message, "relay to addresses with a [tcp] table");
+    }
     let listeners: Vec<Planned> =
         config.tcp.iter().filter_map(|tcp| assembler.listener(config, tcp)).collect();
     let Assembler { rings, resolver, failed, pools, upstreams, .. } = assembler;
@@ -92,7 +97,7 @@ struct Assembler<'a> {
 impl Assembler<'_> {
     fn listener(&mut self, config: &Config, tcp: &config::Tcp) -> Option<Planned> {
         let tls = tcp.tls.as_ref().map(|tls| self.acceptor(tcp, tls));
-        let pool = self.pool(tcp);
+        let pool = self.pool(config.pools.get(tcp.pool)?);
         let (tls, pool) = match (tls, pool) {
             (None, Some(pool)) => (None, pool),
             (Some(Some(tls)), Some(pool)) => (Some(tls), pool),
@@ -213,14 +218,16 @@ impl Assembler<'_> {
         }
     }
 
-    fn pool(&mut self, tcp: &config::Tcp) -> Option<Pool> {
-        let connector = match &tcp.upstream.tls {
+    fn pool(&mut self, pool: &config::Pool) -> Option<Pool> {
+        let connector = match &pool.tls {
             None => None,
             Some(written) => Some(self.connector(written)?),
         };
         let endpoints = tcp.upstream.endpoints.iter();
         let members = endpoints.map(|endpoint| Member::new(self.endpoint(endpoint), 1)).collect();
         Some(Pool::new(members, Balance::Least, connector))
+        let endpoints = pool.endpoints.iter().map(|endpoint| self.endpoint(endpoint)).collect();
+        Some(Pool::new(endpoints, connector))
     }
 
     fn connector(&mut self, written: &config::UpstreamTls) -> Option<Arc<Connector>> {

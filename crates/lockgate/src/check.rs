@@ -67,8 +67,8 @@ fn describe(config: &Config, assembly: &Assembly) -> Value {
                 "listener": tcp.name,
                 "tls": planned.listener.tls.as_ref().map(|acceptor| tls(tcp, acceptor)),
                 "accept_proxy": format!("{:?}", tcp.accept_proxy).to_lowercase(),
-                "endpoints": tcp.upstream.endpoints.iter().map(|endpoint| endpoint.addr.to_string()).collect::<Vec<_>>(),
-                "endpoint_tls": tcp.upstream.tls.is_some(),
+                "endpoints": config.pools.get(tcp.pool).iter().flat_map(|pool| &pool.endpoints).map(|endpoint| endpoint.addr.to_string()).collect::<Vec<_>>(),
+                "endpoint_tls": config.pools.get(tcp.pool).is_some_and(|pool| pool.tls.is_some()),
                 "proxy_protocol": tcp.proxy_protocol.map(|version| format!("{version:?}").to_lowercase()),
                 "timeouts": {
                     "handshake": tcp.timeouts.handshake.as_secs_f64(),

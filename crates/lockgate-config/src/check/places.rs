@@ -9,7 +9,8 @@ pub(super) fn join(path: &str, name: &str) -> String {
 /// Endpoints and deadlines stand in several places but lack the same keys.
 pub(super) fn short(path: &str, name: &str) -> String {
     let table = match path.rsplit('.').next().unwrap_or_default() {
-        "proxy" | "to" => "endpoint",
+        "proxy" | "to" | "endpoints" => "endpoint",
+        "*" if path.starts_with("site.") => "site.*",
         last => last,
     };
     join(table, name)
@@ -17,12 +18,22 @@ pub(super) fn short(path: &str, name: &str) -> String {
 
 /// Where a table stands, in words.
 pub(super) fn reading(path: &str) -> String {
-    match path.split_once(".*") {
+    match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
         None if path == "tls" => "in [tls]".to_owned(),
         None => format!("in `{path}`"),
-        Some((section, "")) => format!("in [{section}.\"ADDR\"]"),
-        Some((section, rest)) => format!("in `{}` of [{section}.\"ADDR\"]", rest.trim_start_matches('.')),
+        Some((section, "")) => format!("in [{}]", header(section)),
+        Some((section, rest)) => format!("in `{}` of [{}]", rest.trim_start_matches('.'), header(section)),
+    }
+}
+
+/// The header of a table in a section: `site."HOST".path."PATH"`.
+fn header(section: &str) -> String {
+    match section {
+        "tcp" => "tcp.\"ADDR\"".to_owned(),
+        "pool" => "pool.NAME".to_owned(),
+        "site" => "site.\"HOST\"".to_owned(),
+        _ => "site.\"HOST\".path.\"PATH\"".to_owned(),
     }
 }
 
@@ -32,7 +43,8 @@ pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
     collect(keys::ROOT, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
     let near = places.iter().find(|place| !section.is_empty() && place.starts_with(section));
-    let place = near.or_else(|| places.first())?;
+    // The least deep is the likeliest; of two, that of a listener.
+    let place = near.or_else(|| places.iter().rev().min_by_key(|place| place.matches('.').count()))?;
     Some(match reading(place).as_str() {
         "at the top" => "the top of the file, before the first [table]".to_owned(),
         place => place.trim_start_matches("in ").to_owned(),
@@ -46,7 +58,7 @@ fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String
         }
         let Some(inner) = key.kind.table() else { continue };
         let inside = join(path, key.name);
-        let inside = if matches!(key.kind, Kind::ByAddress(_)) { join(&inside, "*") } else { inside };
+        let inside = if matches!(key.kind, Kind::Tables(..)) { join(&inside, "*") } else { inside };
         collect(inner, &inside, name, places);
     }
 }

@@ -30,11 +30,30 @@ impl Checker<'_> {
             Kind::Host => self.host(text, &item.at),
             Kind::Path | Kind::Pattern => self.path(text, &item.at),
             Kind::LogFile => self.log_file(text, &item.at),
+            Kind::FormattedLog => self.formatted_log(text, &item.at),
             Kind::Listener => match self.listener(text, &item.at) {
                 Some(addr) => Value::Listener(addr),
                 None => Value::Invalid,
             },
             Kind::Endpoint => self.endpoint(text, &item.at),
+            Kind::Target => match text.value.strip_prefix("pool:") {
+                Some(name) if !text.is_secret() => Value::Pool(name.to_owned()),
+                _ => self.endpoint(text, &item.at),
+            },
+            Kind::Ip => self.ip(text, &item.at),
+            Kind::SiteHost => self.site_host(text, &item.at),
+            Kind::Rate => self.rate(text, &item.at),
+            Kind::Percent => self.percent(text, &item.at),
+            Kind::Frequency => self.frequency(text, &item.at),
+            Kind::Limit => self.limit(text, &item.at),
+            Kind::LimitKey => self.limit_key(text, &item.at),
+            Kind::Statuses => self.statuses(text, &item.at),
+            Kind::UrlPath => self.url_path(text, &item.at),
+            Kind::Method => self.method(text, &item.at),
+            Kind::Line => self.line(text, &item.at, "a text for one line"),
+            Kind::FieldValue => self.line(text, &item.at, "the value of a field"),
+            Kind::Body => Value::Text(text.value.clone()),
+            Kind::Template => self.template(text, &item.at),
             Kind::Network => self.network(text, &item.at),
             Kind::Version => self.version(text, &item.at),
             Kind::Suite => self.suite(text, &item.at),
@@ -49,7 +68,7 @@ impl Checker<'_> {
         self.listener(&text, at)
     }
 
-    fn invalid(&mut self, code: Code, at: &At, message: String, why: &str, cure: String) -> Value {
+    pub(super) fn invalid(&mut self, code: Code, at: &At, message: String, why: &str, cure: String) -> Value {
         self.report.push_at(code, at, message, why, cure);
         Value::Invalid
     }
@@ -81,7 +100,7 @@ impl Checker<'_> {
                     at,
                     message,
                     "",
-                    format!("write at least \"{}KB\"", min / 1_000),
+                    format!("write at least \"{}\"", units::smallest(min)),
                 )
             }
             Ok(size) => Value::Size(size),
@@ -91,7 +110,7 @@ impl Checker<'_> {
         }
     }
 
-    fn unit(
+    pub(super) fn unit(
         &mut self,
         error: UnitError,
         text: &Text,
@@ -156,18 +175,36 @@ impl Checker<'_> {
         let message = format!("{:?} is not a place for a log", text.raw);
         let words = ["stdout", "stderr"];
         let near = if text.is_secret() { None } else { newcomers::nearest(value, words) };
-        if let ("combined" | "logfmt" | "json", true) =
-            (value.split(':').next().unwrap_or_default(), value.contains(':'))
-        {
-            let cure = "write the path alone; every line is one JSON object".to_owned();
-            return self.invalid(Code::NotYet, at, message, "formats are not in this version", cure);
-        }
         let cure = match near {
             Some(near) => format!("did you mean \"{near}\"?"),
             None if matches!(value, "off" | "none" | "no") => "write false, without quotes".to_owned(),
             None => "write \"stdout\", \"stderr\" or a path with a `/`, such as \"./access.log\"".to_owned(),
         };
         self.invalid(Code::UnknownWord, at, message, "it is neither a known word nor a path", cure)
+    }
+
+    /// A place for a log, after a format and a colon or alone.
+    fn formatted_log(&mut self, text: &Text, at: &At) -> Value {
+        let found = text.raw.split_once(':').zip(text.value.split_once(':'));
+        let Some(((written, raw), (format, value))) = found else { return self.log_file(text, at) };
+        let formats = ["json", "combined", "logfmt"];
+        let Some(format) = formats.into_iter().find(|one| *one == format && *one == written) else {
+            return self.log_file(text, at);
+        };
+        let place = Text { raw: raw.to_owned(), value: value.to_owned() };
+        match ["stdout", "stderr"].into_iter().find(|word| *word == value) {
+            Some(word) => Value::Log(format, Box::new(Value::Word(word))),
+            None => match self.log_file(&place, at) {
+                Value::Path(path) => {
+                    // What is kept needs the format in front of the absolute path.
+                    if let Some(absolute) = self.absolute.get_mut(&(at.source.order, at.span.start)) {
+                        absolute.insert_str(0, &format!("{format}:"));
+                    }
+                    Value::Log(format, Box::new(Value::Path(path)))
+                }
+                invalid => invalid,
+            },
+        }
     }
 
     fn listener(&mut self, text: &Text, at: &At) -> Option<ListenAddr> {
@@ -207,7 +244,7 @@ impl Checker<'_> {
             Err(error) => error,
         };
         let code = match error {
-            AddressError::Pool | AddressError::Srv => Code::NotYet,
+            AddressError::Srv => Code::NotYet,
             _ => Code::BadAddress,
         };
         let message = format!("{:?} is not the address of an endpoint", text.raw);
@@ -279,7 +316,7 @@ impl Checker<'_> {
     }
 
     /// The path from the root on; notes how to write it so, for the configuration that is kept.
-    fn rooted(&mut self, raw: &str, path: &Path, scheme: &str, at: &At) -> PathBuf {
+    pub(super) fn rooted(&mut self, raw: &str, path: &Path, scheme: &str, at: &At) -> PathBuf {
         let dir = &at.source.dir;
         if path.is_relative() {
             let written = raw.strip_prefix(scheme).unwrap_or(raw);
@@ -296,6 +333,9 @@ const LISTENERS: &str = "write \":8443\", \"127.0.0.1:8443\", \"[::1]:8443\" or 
 fn readings(digits: &str, unit: &str) -> String {
     match unit {
         "s" => format!("write \"{digits}s\" for seconds or \"{digits}ms\" for milliseconds"),
+        "KB/s" => format!("write \"{digits}KB/s\""),
+        "%" => format!("write \"{digits}%\""),
+        "/s" => format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\""),
         _ => format!("write \"{digits}KB\" or \"{digits}MB\""),
     }
 }
@@ -306,7 +346,8 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
         format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));
     let Some(value) = value else { return general };
     match error {
-        AddressError::Pool | AddressError::Srv => {
+        AddressError::Pool => "name it alone: proxy = \"pool:app\"".to_owned(),
+        AddressError::Srv => {
             "write the endpoints as a list: [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]".to_owned()
         }
         AddressError::Scheme => {

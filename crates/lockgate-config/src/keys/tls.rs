@@ -159,28 +159,34 @@ pub(super) const UPSTREAM_TLS: &[Key] = &[
     ),
 ];
 
+const CERT_KEY: Key = Key::new(
+    "cert",
+    Path,
+    Absent("those of `certs`"),
+    r#""/etc/tls/app.pem""#,
+    "The certificate of this listener and its chain, in PEM. It comes before those of `certs`.",
+);
+
+const KEY_KEY: Key = Key::new(
+    "key",
+    Path,
+    Absent("in the same file, or beside it with the ending `.key`"),
+    r#""/etc/tls/app.key""#,
+    "The private key of `cert`.",
+);
+
+const OCSP_KEY: Key = Key::new(
+    "ocsp",
+    Path,
+    Absent("none is sent"),
+    r#""/etc/tls/app.ocsp""#,
+    "An OCSP response for `cert`, in DER.",
+);
+
 pub(super) const TCP_TLS: &[Key] = &[
-    Key::new(
-        "cert",
-        Path,
-        Absent("those of `certs`"),
-        r#""/etc/tls/app.pem""#,
-        "The certificate of this listener and its chain, in PEM. It comes before those of `certs`.",
-    ),
-    Key::new(
-        "key",
-        Path,
-        Absent("in the same file, or beside it with the ending `.key`"),
-        r#""/etc/tls/app.key""#,
-        "The private key of `cert`.",
-    ),
-    Key::new(
-        "ocsp",
-        Path,
-        Absent("none is sent"),
-        r#""/etc/tls/app.ocsp""#,
-        "An OCSP response for `cert`, in DER.",
-    ),
+    CERT_KEY,
+    KEY_KEY,
+    OCSP_KEY,
     CERTS_KEY,
     DEFAULT_KEY,
     Key::new(
@@ -195,3 +201,7 @@ pub(super) const TCP_TLS: &[Key] = &[
     TICKETS_KEY,
     CLIENT_AUTH_KEY,
 ];
+
+/// HTTP says itself which protocols are offered.
+pub(super) const SITE_TLS: &[Key] =
+    &[CERT_KEY, KEY_KEY, OCSP_KEY, CERTS_KEY, DEFAULT_KEY, POLICY_KEY, TICKETS_KEY, CLIENT_AUTH_KEY];

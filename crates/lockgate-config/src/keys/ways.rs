@@ -30,11 +30,11 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
         let Some(next) = way.get(index + 1) else { break };
         let listed = key.kind.listed_table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
         let direct = key.kind.table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
-        name.push_str(match key.kind {
-            Kind::ByAddress(_) => ".\"ADDR\".",
-            _ if listed && !direct => "[].",
-            _ => ".",
-        });
+        match key.kind {
+            Kind::Tables(by, _) => name.push_str(&format!(".{}.", by.placeholder())),
+            _ if listed && !direct => name.push_str("[]."),
+            _ => name.push('.'),
+        }
     }
     name
 }
@@ -43,7 +43,7 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
 pub(crate) fn example(way: &[&'static Key]) -> String {
     let Some((key, above)) = way.split_last() else { return String::new() };
     let mut entries = match key.kind {
-        Kind::ByAddress(_) => return format!("[{}.\":8443\"]\n{}", key.name, key.inside),
+        Kind::Tables(..) => return format!("[{}]\n{}", header(way), key.inside),
         _ => vec![format!("{} = {}", key.name, key.example)],
     };
     add(&mut entries, key.with);
@@ -53,10 +53,13 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
         if !listed {
             add(&mut entries, parent.inside);
         }
-        let header = |name: &str| vec![format!("[{name}]\n{}", entries.join("\n"))];
+        let under = |header: &str| vec![format!("[{header}]\n{}", entries.join("\n"))];
         entries = match (parent.name, parent.kind) {
-            (name, Kind::ByAddress(_)) => header(&format!("{name}.\":8443\"")),
-            ("tls", Kind::Table(_)) if depth == 0 => header("tls"),
+            (_, Kind::Tables(..)) => {
+                entries = under(&header(way.get(..=depth).unwrap_or_default()));
+                break;
+            }
+            ("tls", Kind::Table(_)) if depth == 0 => under("tls"),
             (name, _) if listed => vec![format!("{name} = [{{ {} }}]", entries.join(", "))],
             (name, _) => vec![format!("{name} = {{ {} }}", entries.join(", "))],
         };
@@ -69,10 +72,22 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
     entries.join("\n")
 }
 
-/// Adds an entry unless one of that name is there.
+/// The header of the table at the end of a way: `site."example.com:8080".path."/api/*"`.
+fn header(way: &[&'static Key]) -> String {
+    let part = |key: &&'static Key| match key.kind {
+        Kind::Tables(by, _) => format!("{}.{}", key.name, by.sample()),
+        _ => key.name.to_owned(),
+    };
+    way.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+/// Adds an entry unless one of that name, or another verb, is there.
 fn add(entries: &mut Vec<String>, entry: &str) {
-    let name = entry.split(" = ").next().unwrap_or_default();
-    let there = |one: &String| one.split(" = ").next() == Some(name);
+    let role = |entry: &str| match entry.split(" = ").next().unwrap_or_default() {
+        "proxy" | "redirect" | "respond" => "verb".to_owned(),
+        name => name.to_owned(),
+    };
+    let there = |one: &String| role(one) == role(entry);
     if !entry.is_empty() && !entries.iter().any(there) {
         entries.push(entry.to_owned());
     }

@@ -16,6 +16,11 @@ impl Resolver<'_> {
     /// TLS of the listener that `view` shows and whose key stands at `listener`.
     pub(super) fn tls(&mut self, view: &View<'_>, listener: &At) -> Option<Tls> {
         let written = view.written("tls")?;
+        self.tls_as(&written, view, listener)
+    }
+
+    /// The same, with `written` in the place of the key.
+    pub(super) fn tls_as(&mut self, written: &Checked, view: &View<'_>, listener: &At) -> Option<Tls> {
         let global = View { keys: keys::ROOT, layers: vec![self.root] }.section("tls");
         let own = view.section("tls");
         let own_cert = match &written.value {
@@ -91,6 +96,10 @@ impl Resolver<'_> {
             "neither here nor in [tls]",
             "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]",
         );
+        if tls.rank() == listener.rank() {
+            let (message, why, cure) = texts;
+            return self.report.push_at(Code::NoCertificate, tls, message, why, cure);
+        }
         self.report.push_pair(Code::NoCertificate, tls, texts, (listener, "the listener"));
     }
 
@@ -116,7 +125,7 @@ impl Resolver<'_> {
     }
 
     /// `[tls]` is resolved for each listener, but what is wrong with it is said once.
-    fn warned(&self, code: Code, at: &At) -> bool {
+    pub(super) fn warned(&self, code: Code, at: &At) -> bool {
         self.report.iter().any(|found| found.code() == code && found.at().map(At::rank) == Some(at.rank()))
     }
 
@@ -205,12 +214,12 @@ impl Resolver<'_> {
 
 impl View<'_> {
     /// Whether the key was written, be it wrongly.
-    fn mentions(&self, name: &str) -> bool {
+    pub(super) fn mentions(&self, name: &str) -> bool {
         self.layers.iter().any(|layer| layer.entries.contains_key(name))
     }
 
     /// Whether something in one of the keys was wrong and has been reported.
-    fn broken(&self, names: &[&str]) -> bool {
+    pub(super) fn broken(&self, names: &[&str]) -> bool {
         let invalid = |table: &&Table| {
             names.iter().filter_map(|name| table.entries.get(name)).any(|one| one.value.is_broken())
         };

@@ -1,0 +1,191 @@
+//! String values of sites and pools: rates, limits, statuses, fields, placeholders.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::ops::RangeInclusive;
+
+use crate::codes::Code;
+use crate::document::Text;
+use crate::model::LimitKey;
+use crate::pattern::is_token;
+use crate::place::At;
+use crate::units;
+
+use super::{Checker, Value};
+
+/// `20/s per client burst 40`, as far as it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenLimit {
+    pub(crate) frequency: (u32, std::time::Duration),
+    pub(crate) per: LimitKey,
+    pub(crate) burst: Option<u32>,
+}
+
+impl Checker<'_> {
+    pub(super) fn rate(&mut self, text: &Text, at: &At) -> Value {
+        match units::rate(&text.value) {
+            Ok(0) => self.zero(text, at),
+            Ok(rate) => Value::Rate(rate),
+            Err(error) => self.unit(error, text, at, "a rate", ("KB/s", "\"1KB/s\" or \"10MB/s\"")),
+        }
+    }
+
+    pub(super) fn percent(&mut self, text: &Text, at: &At) -> Value {
+        match units::percent(&text.value) {
+            Ok(percent @ 1..=100) => Value::Integer(percent),
+            Ok(_) => {
+                let message = format!("{:?} is out of range", text.raw);
+                let cure = "write a share from \"1%\" to \"100%\"".to_owned();
+                self.invalid(Code::OutOfRange, at, message, "", cure)
+            }
+            Err(error) => self.unit(error, text, at, "a share", ("%", "\"1%\" to \"100%\"")),
+        }
+    }
+
+    pub(super) fn frequency(&mut self, text: &Text, at: &At) -> Value {
+        match units::frequency(&text.value) {
+            Ok((0, _)) => self.zero(text, at),
+            Ok((count, every)) => Value::Frequency(count, every),
+            Err(error) => self.unit(error, text, at, "a rate", ("/s", "\"20/s\", \"100/m\" or \"1000/h\"")),
+        }
+    }
+
+    fn zero(&mut self, text: &Text, at: &At) -> Value {
+        let message = format!("{:?} is too small", text.raw);
+        self.invalid(Code::OutOfRange, at, message, "it would let nothing through", String::new())
+    }
+
+    /// `RATE [per WHO] [burst N]`.
+    pub(super) fn limit(&mut self, text: &Text, at: &At) -> Value {
+        let mut words = text.value.split_ascii_whitespace();
+        let rate = words.next().unwrap_or_default().to_owned();
+        let frequency = match units::frequency(&rate) {
+            Ok((0, _)) => return self.zero(text, at),
+            Ok(frequency) => frequency,
+            Err(_) => return self.no_limit(text, at, "it does not begin with a rate such as \"20/s\""),
+        };
+        let mut limit = WrittenLimit { frequency, per: LimitKey::Client, burst: None };
+        let (mut per, mut burst) = (false, false);
+        while let Some(word) = words.next() {
+            let value = words.next().unwrap_or_default();
+            match word {
+                "per" if !per => match limit_key(value) {
+                    Some(key) => (limit.per, per) = (key, true),
+                    None => return self.no_limit(text, at, "what stands after `per` is not known"),
+                },
+                "burst" if !burst => match value.parse() {
+                    Ok(count @ 1..=1_000_000) => (limit.burst, burst) = (Some(count), true),
+                    _ => return self.no_limit(text, at, "after `burst` stands a number from 1 to 1000000"),
+                },
+                _ => return self.no_limit(text, at, "after the rate stand `per WHO` and `burst N` at most"),
+            }
+        }
+        Value::Limit(limit)
+    }
+
+    fn no_limit(&mut self, text: &Text, at: &At, why: &str) -> Value {
+        let message = format!("{:?} is not a limit", text.raw);
+        let cure = "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned();
+        self.invalid(Code::BadLimit, at, message, why, cure)
+    }
+
+    pub(super) fn limit_key(&mut self, text: &Text, at: &At) -> Value {
+        match limit_key(&text.value) {
+            Some(key) => Value::LimitKey(key),
+            None => {
+                let message = format!("{:?} cannot be counted by", text.raw);
+                let cure = "write \"client\", \"route\" or \"header:x-key\"".to_owned();
+                self.invalid(Code::BadLimit, at, message, "it is not known", cure)
+            }
+        }
+    }
+
+    pub(super) fn statuses(&mut self, text: &Text, at: &At) -> Value {
+        match statuses(&text.value) {
+            Some(range) => Value::Statuses(range),
+            None => {
+                let message = format!("{:?} is not a status", text.raw);
+                let why = "statuses go from 100 to 599";
+                self.invalid(Code::BadText, at, message, why, "write \"200\" or \"200-399\"".to_owned())
+            }
+        }
+    }
+
+    pub(super) fn ip(&mut self, text: &Text, at: &At) -> Value {
+        let inner = text.value.strip_prefix('[').and_then(|value| value.strip_suffix(']'));
+        let ip = match inner {
+            Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+            None => text.value.parse().ok(),
+        };
+        if let Some(ip) = ip {
+            return Value::Ip(ip);
+        }
+        let message = format!("{:?} is not an IP address", text.raw);
+        let why = "a listener is bound to an address; the port stands in the key of the site";
+        let cure = "write \"127.0.0.1\" or \"[::1]\"".to_owned();
+        self.invalid(Code::BadAddress, at, message, why, cure)
+    }
+
+    pub(super) fn url_path(&mut self, text: &Text, at: &At) -> Value {
+        let value = &*text.value;
+        let sendable = value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if value.starts_with('/') && sendable {
+            return Value::Text(value.to_owned());
+        }
+        let message = format!("{:?} is not the path of a URL", text.raw);
+        let why =
+            if sendable { "it does not begin with `/`" } else { "it holds what must be percent-encoded" };
+        self.invalid(Code::BadPath, at, message, why, "for example \"/health\"".to_owned())
+    }
+
+    pub(super) fn method(&mut self, text: &Text, at: &At) -> Value {
+        let value = &*text.value;
+        if is_token(value) && !value.contains(|c: char| c.is_ascii_lowercase()) && value != "CONNECT" {
+            return Value::Text(value.to_owned());
+        }
+        let message = format!("{:?} is not a method", text.raw);
+        let why = "methods are written in capitals";
+        self.invalid(Code::BadText, at, message, why, "write \"GET\" or \"HEAD\"".to_owned())
+    }
+
+    /// Text without control characters; it may be sent in a field.
+    pub(super) fn line(&mut self, text: &Text, at: &At, what: &str) -> Value {
+        let why = match &*text.value {
+            "" => "it is empty",
+            value if value.len() > 8_000 => "it is longer than 8,000 bytes",
+            value if value.contains(|c: char| c.is_control() && c != '\t') => "it holds a control character",
+            value if value.trim() != value => "it begins or ends with a space",
+            value => return Value::Text(value.to_owned()),
+        };
+        self.invalid(Code::BadField, at, format!("{:?} is not {what}", text.raw), why, String::new())
+    }
+
+    pub(super) fn template(&mut self, text: &Text, at: &At) -> Value {
+        let bad = |c: char| c.is_whitespace() || c.is_control() || !c.is_ascii();
+        let why = match &*text.value {
+            "" => "it is empty",
+            value if value.contains(bad) => "it holds what must be percent-encoded",
+            value => return Value::Text(value.to_owned()),
+        };
+        let message = format!("{:?} is not a place to go", text.raw);
+        self.invalid(Code::BadPath, at, message, why, "for example \"/new/{*}\"".to_owned())
+    }
+}
+
+fn limit_key(text: &str) -> Option<LimitKey> {
+    match text.split_once(':') {
+        None if text == "client" => Some(LimitKey::Client),
+        None if text == "route" => Some(LimitKey::Route),
+        Some(("header", name)) if is_token(name) => Some(LimitKey::Header(name.to_ascii_lowercase())),
+        _ => None,
+    }
+}
+
+fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
+    let status = |text: &str| {
+        let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse::<u16>().ok().filter(|status| digits && (100..600).contains(status))
+    };
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    let (from, to) = (status(from)?, status(to)?);
+    (from <= to).then_some(from..=to)
+}

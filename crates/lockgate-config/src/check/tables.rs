@@ -1,0 +1,237 @@
+//! Tables and values by keys that the user chooses: addresses, hosts, paths, names, fields, statuses.
+
+use crate::address::ListenAddr;
+use crate::codes::Code;
+use crate::document::{Branch, Entry, Node, Text};
+use crate::host::{HostError, SiteKey};
+use crate::keys::{self, By, Key, Kind, Names};
+use crate::pattern::{PathKey, PatternError, is_token};
+use crate::place::At;
+
+use super::places::join;
+use super::{Checked, Checker, Table, Value};
+
+/// One table and the key that it has.
+#[derive(Debug, Clone)]
+pub(crate) struct Keyed {
+    /// The key as written.
+    pub(crate) name: String,
+    pub(crate) id: Id,
+    pub(crate) at: At,
+    pub(crate) table: Table,
+}
+
+/// What the key of a table means.
+#[derive(Debug, Clone)]
+pub(crate) enum Id {
+    Address(ListenAddr),
+    Site(SiteKey),
+    Path(PathKey),
+    Name,
+}
+
+/// One value of a map.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) at: At,
+    pub(crate) value: Checked,
+}
+
+impl Checker<'_> {
+    pub(super) fn tables(&mut self, by: By, keys: &'static [Key], branch: &Branch, path: &str) -> Value {
+        let mut tables = Vec::new();
+        for (name, entry) in &branch.entries {
+            let Node::Table(inner) = &entry.item.node else {
+                self.no_key(by, keys, name, entry, path);
+                continue;
+            };
+            // The keys inside are checked even when that of the table cannot be read.
+            let table = self.table(keys, inner, &join(path, "*"), Some(&entry.key_at));
+            if let Some(id) = self.id(by, name, &entry.key_at) {
+                tables.push(Keyed { name: name.clone(), id, at: entry.key_at.clone(), table });
+            }
+        }
+        Value::Tables(tables)
+    }
+
+    fn id(&mut self, by: By, name: &str, at: &At) -> Option<Id> {
+        match by {
+            By::Address => self.listener_key(name, at).map(Id::Address),
+            By::Site => self.site_key(name, at).map(Id::Site),
+            By::Path => match PathKey::parse(name) {
+                Ok(key) => Some(Id::Path(key)),
+                Err(error) => {
+                    let message = format!("{name:?} is not a path to route by");
+                    self.report.push_at(Code::BadPath, at, message, error.reason(), path_cure(error, name));
+                    None
+                }
+            },
+            By::Name => {
+                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+                if !name.is_empty() && name.len() <= 64 && name.chars().all(plain) {
+                    return Some(Id::Name);
+                }
+                let message = format!("{name:?} is not a name for a pool");
+                let why = "a name has letters, digits, `-`, `_` and dots, at most 64";
+                self.report.push_at(Code::BadText, at, message, why, "for example [pool.app]");
+                None
+            }
+        }
+    }
+
+    fn site_key(&mut self, name: &str, at: &At) -> Option<SiteKey> {
+        match SiteKey::parse(name) {
+            Ok(SiteKey::Unix(path)) => Some(SiteKey::Unix(self.rooted(name, &path, "unix:", at))),
+            Ok(key) => Some(key),
+            Err(error) => {
+                let message = format!("{name:?} is not the key of a site");
+                let cure = host_cure(error, Some(name));
+                self.report.push_at(Code::BadHost, at, message, error.reason(), cure);
+                None
+            }
+        }
+    }
+
+    fn no_key(&mut self, by: By, keys: &'static [Key], name: &str, entry: &Entry, path: &str) {
+        if matches!(entry.item.node, Node::Broken) {
+            return;
+        }
+        let section = path.rsplit('.').next().unwrap_or(path);
+        let (table, key) = match by {
+            By::Address => ("listener", "address"),
+            By::Site => ("site", "host or port"),
+            By::Path => ("path", "path"),
+            By::Name => ("pool", "name"),
+        };
+        let message = match keys::find(keys, name) {
+            Some(_) => format!("`{name}` stands in no {table}"),
+            None => format!("`{name}` is not a table"),
+        };
+        let header = path.replace('*', "\"example.com\"");
+        let cure = format!("write the {key} into the header: [{header}.{}]", by.sample());
+        let why = format!("[{section}] holds one table for each {key}");
+        self.report.push_at(Code::WrongType, &entry.key_at, message, why, cure);
+    }
+
+    pub(super) fn map(&mut self, names: Names, of: &Kind, branch: &Branch, path: &str) -> Value {
+        let mut map: Vec<Named> = Vec::new();
+        for (name, entry) in &branch.entries {
+            if !self.map_key(names, name, entry) {
+                continue;
+            }
+            if let Some(first) = map.iter().find(|one| one.name.eq_ignore_ascii_case(name)) {
+                let first = first.at.clone();
+                crate::document::duplicate(self.report, &entry.key_at, Some(&first));
+                continue;
+            }
+            let value = self.value(of, &entry.item, &join(path, name));
+            let value = Checked { value, at: entry.item.at.clone() };
+            map.push(Named { name: name.clone(), at: entry.key_at.clone(), value });
+        }
+        Value::Map(map)
+    }
+
+    fn map_key(&mut self, names: Names, name: &str, entry: &Entry) -> bool {
+        let at = &entry.key_at;
+        if names == Names::Errors {
+            if name.len() == 3 && name.parse().is_ok_and(|status: u16| (400..600).contains(&status)) {
+                return true;
+            }
+            let message = format!("{name:?} is not the status of an error");
+            self.report.push_at(Code::OutOfRange, at, message, "", "write a status from 400 to 599");
+            return false;
+        }
+        let name = name.to_ascii_lowercase();
+        if !is_token(&name) {
+            let message = format!("{name:?} is not the name of a field");
+            let cure = "letters, digits and `-`, without the colon";
+            self.report.push_at(Code::BadField, at, message, "it holds what a name must not", cure);
+            return false;
+        }
+        if name == "secure" && matches!(entry.item.node, Node::Bool(true)) {
+            let message = "`secure` is not in this version";
+            let cure = "name the fields: strict-transport-security, x-content-type-options";
+            self.report.push_at(Code::NotYet, at, message, "it will come later", cure);
+            return false;
+        }
+        let Some(why) = untouchable(names, &name) else { return true };
+        let message = format!("`{name}` is not to be changed");
+        self.report.push_at(Code::BadField, at, message, why, "remove it");
+        false
+    }
+
+    pub(super) fn site_host(&mut self, text: &Text, at: &At) -> Value {
+        let error = match crate::host::Host::parse(&text.value) {
+            Ok(host) => return Value::Host(host),
+            Err(error) => error,
+        };
+        let message = format!("{:?} is not a host", text.raw);
+        let cure = host_cure(error, if text.is_secret() { None } else { Some(&text.value) });
+        self.report.push_at(Code::BadHost, at, message, error.reason(), cure);
+        Value::Invalid
+    }
+}
+
+/// Why a field is left to the server: framing (RFC 9112 §6) and what belongs to one connection
+/// (RFC 9110 §7.6.1).
+fn untouchable(names: Names, name: &str) -> Option<&'static str> {
+    match name {
+        "content-length" | "transfer-encoding" => Some("it says where a message ends"),
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "upgrade"
+        | "http2-settings" => Some("it belongs to one connection, not to the message"),
+        "host" if names == Names::AnswerFields => Some("answers have no such field"),
+        _ => None,
+    }
+}
+
+/// What to write instead; `value` only when it may be shown.
+fn host_cure(error: HostError, value: Option<&str>) -> String {
+    let general = "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"".to_owned();
+    let Some(value) = value else { return general };
+    let port = || value.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
+    match error {
+        HostError::Scheme => {
+            let (scheme, rest) = value.split_once("://").unwrap_or_default();
+            let host = rest.split('/').next().unwrap_or_default();
+            match scheme {
+                "http" if !host.contains(':') => {
+                    format!("write \"{host}\" with tls = false, or \"{host}:80\"")
+                }
+                _ => format!("write \"{host}\""),
+            }
+        }
+        HostError::Path => {
+            let (host, path) = value.split_once('/').unwrap_or_default();
+            format!("write [site.\"{host}\".path.\"/{path}\"]")
+        }
+        HostError::NotAscii => "write its xn-- form (Punycode), such as \"xn--bcher-kva.example\"".to_owned(),
+        HostError::Star => match port() {
+            Some(port) => format!("write \":{port}\""),
+            None => "write \":443\" with tls, or \":80\"".to_owned(),
+        },
+        HostError::Brackets => "write \"[2001:db8::1]\" or \"[2001:db8::1]:8080\"".to_owned(),
+        HostError::Port => {
+            let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
+            format!("write \"{host}\", or a site of its own with that port")
+        }
+        HostError::InnerStar => "write \"*.example.com\", or each name".to_owned(),
+        _ => general,
+    }
+}
+
+fn path_cure(error: PatternError, name: &str) -> String {
+    match error {
+        PatternError::NoSlash if !name.contains([' ', '*', '^', '~']) => format!("write \"/{name}\""),
+        PatternError::LowerMethod => {
+            let (method, path) = name.split_once(' ').unwrap_or_default();
+            format!("write \"{} {}\"", method.to_ascii_uppercase(), path.trim_start())
+        }
+        PatternError::Percent => "write the character itself".to_owned(),
+        PatternError::Query => {
+            format!("write \"{}\"", name.split(['?', '#']).next().unwrap_or_default())
+        }
+        PatternError::Reserved | PatternError::SameParam => "give the parameter another name".to_owned(),
+        _ => "write \"/x\", \"/x/*\", \"/x/{id}/y\" or \"POST /x\"".to_owned(),
+    }
+}

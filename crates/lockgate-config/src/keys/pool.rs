@@ -1,0 +1,198 @@
+//! The keys of `[pool.NAME]` tables.
+
+use super::Kind::{
+    Body, Duration, Either, False, FieldValue, Integer, Line, List, Method, Percent, Statuses, Table,
+    UrlPath, Word,
+};
+use super::Unset::{Absent, Is, Required, Within};
+use super::tcp::{ENDPOINTS, TLS_TO};
+use super::tls::UPSTREAM_TLS;
+use super::{AT_LEAST_1MS, Key};
+
+pub(super) const PROTOCOL: Key = Key::new(
+    "protocol",
+    Word(&["http1"]),
+    Is(r#""http1""#),
+    r#""http1""#,
+    "What is spoken to the endpoints of a site: HTTP/1.1.",
+);
+
+pub(super) const PROXY_PROTOCOL: Key = Key::new(
+    "proxy_protocol",
+    Word(&["v1", "v2"]),
+    Absent("none is sent"),
+    r#""v2""#,
+    "The PROXY header that tells the endpoint the client's address. A connection then belongs to one client \
+     connection and is never shared.",
+);
+
+const ENDPOINTS_KEY: Key = Key::new(
+    "endpoints",
+    ENDPOINTS,
+    Required,
+    r#"["10.0.0.1:8080", { addr = "10.0.0.2:8080", weight = 2, max = 200 }]"#,
+    "The addresses: `\"10.0.0.1:8080\"`, `\"[::1]:8080\"`, `\"app.internal:8080\"`, `\"unix:/run/app.sock\"` or a table.",
+);
+
+pub(super) const POOL: &[Key] = &[
+    ENDPOINTS_KEY,
+    PROTOCOL,
+    Key::new(
+        "balance",
+        Word(&["p2c", "least", "round-robin"]),
+        Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
+        r#""round-robin""#,
+        "How an endpoint is chosen: `\"p2c\"` takes the better of two at random, by latency and what is in flight, \
+         `\"least\"` the one with the least in flight, `\"round-robin\"` one after the other; all by `weight`.",
+    ),
+    Key::new(
+        "health",
+        Either(&[False, Word(&["tcp"]), UrlPath, Table(HEALTH)]),
+        Is("false"),
+        r#"{ path = "/health", every = "5s" }"#,
+        "Active checks. The short form is the path of a GET request, or `\"tcp\"`: whether a connection comes about.",
+    ),
+    Key::new(
+        "queue",
+        Table(QUEUE),
+        Within,
+        r#"{ max = 100, wait = "500ms" }"#,
+        "What happens to a request when every endpoint is at its `max`.",
+    ),
+    Key::new(
+        "idle",
+        Table(IDLE),
+        Within,
+        r#"{ max = 32, for = "30s" }"#,
+        "Connections that are kept for the next request.",
+    ),
+    Key::new(
+        "retry",
+        Either(&[False, Table(RETRY)]),
+        Within,
+        "false",
+        "Requests are sent again, to another endpoint, when the first one gave no answer: idempotent ones, and others \
+         only when nothing of them was sent. `false` never does.",
+    ),
+    TLS_TO,
+    PROXY_PROTOCOL,
+    Key::new(
+        "maintenance",
+        Table(MAINTENANCE),
+        Absent("a page that says so, with 503"),
+        r#"{ body = "back soon\n" }"#,
+        "What is answered when no endpoint is up.",
+    ),
+];
+
+const HEALTH: &[Key] = &[
+    Key::new(
+        "path",
+        UrlPath,
+        Absent("only whether a connection comes about, as `\"tcp\"`"),
+        r#""/health""#,
+        "The path, and perhaps query, of the request.",
+    ),
+    Key::new("method", Method, Is(r#""GET""#), r#""HEAD""#, "The method of the request.")
+        .with(r#"path = "/health""#),
+    Key::new("every", Duration { min: 10 }, Is(r#""2s""#), r#""5s""#, "From one check to the next."),
+    Key::new("timeout", AT_LEAST_1MS, Is(r#""1s""#), r#""3s""#, "When a check has failed."),
+    Key::new(
+        "fall",
+        Integer { min: 1, max: 1_000 },
+        Is("3"),
+        "2",
+        "Failures in a row after which an endpoint is down.",
+    ),
+    Key::new(
+        "rise",
+        Integer { min: 1, max: 1_000 },
+        Is("2"),
+        "1",
+        "Successes in a row after which it is up again.",
+    ),
+    Key::new(
+        "expect",
+        Either(&[Statuses, List { of: &Statuses, least: 1 }]),
+        Is(r#""200-399""#),
+        r#"["200-299", "401"]"#,
+        "The statuses that count as success.",
+    )
+    .with(r#"path = "/health""#),
+    Key::new(
+        "body",
+        Line,
+        Absent("any"),
+        r#""ready""#,
+        "What the body must contain, within its first 64 KB.",
+    )
+    .with(r#"path = "/health""#),
+    Key::new(
+        "port",
+        Integer { min: 1, max: 65_535 },
+        Absent("that of each endpoint"),
+        "8081",
+        "Another port to ask.",
+    ),
+    Key::new(
+        "tls",
+        Either(&[False, Table(UPSTREAM_TLS)]),
+        Absent("that of the pool"),
+        r#"{ name = "app.internal" }"#,
+        "TLS of the checks; `false` asks without.",
+    ),
+];
+
+const QUEUE: &[Key] = &[
+    Key::new(
+        "max",
+        Integer { min: 0, max: 1_000_000 },
+        Is("1000"),
+        "100",
+        "How many may wait, for the process; 0 refuses at once.",
+    ),
+    Key::new("wait", AT_LEAST_1MS, Is(r#""2s""#), r#""500ms""#, "How long each may wait."),
+];
+
+const IDLE: &[Key] = &[
+    Key::new(
+        "max",
+        Integer { min: 0, max: 100_000 },
+        Is("256"),
+        "32",
+        "How many to one endpoint are kept, for each worker; 0 keeps none.",
+    ),
+    Key::new("for", AT_LEAST_1MS, Is(r#""60s""#), r#""30s""#, "How long one may lie idle."),
+    Key::new(
+        "requests",
+        Integer { min: 1, max: 1_000_000_000 },
+        Is("10000"),
+        "1000",
+        "How many requests one may carry.",
+    ),
+];
+
+const RETRY: &[Key] = &[
+    Key::new("times", Integer { min: 1, max: 10 }, Is("1"), "2", "How often one request may be sent again."),
+    Key::new(
+        "budget",
+        Percent,
+        Is(r#""20%""#),
+        r#""10%""#,
+        "How many requests of a hundred may be sent again, so that a pool in trouble is not buried.",
+    ),
+];
+
+const MAINTENANCE: &[Key] = &[
+    Key::new("status", Integer { min: 200, max: 599 }, Is("503"), "200", "The status."),
+    Key::new("body", Body, Is(r#""""#), r#""back soon\n""#, "The body."),
+    TYPE.with(r#"body = "<p>back soon""#),
+];
+
+pub(super) const TYPE: Key = Key::new(
+    "type",
+    FieldValue,
+    Is(r#""text/plain; charset=utf-8""#),
+    r#""text/html; charset=utf-8""#,
+    "The media type of the body.",
+);

@@ -1,0 +1,229 @@
+//! The keys that sites and their paths share: what answers, and what requests are held to.
+
+use super::Kind::{
+    Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map, Network,
+    OneOf, Path, Rate, Size, Table, Target, Template, Word,
+};
+use super::Unset::{Absent, Is, Required, Within};
+use super::pool::{PROTOCOL, PROXY_PROTOCOL, TYPE};
+use super::tcp::{ENDPOINTS, TLS_TO, TO};
+use super::{CONNECT, FALSE, Key, Kind, Names, OFF, RESPONSE, TUNNEL_IDLE};
+
+pub(super) const PROXY: Key = Key::new(
+    "proxy",
+    Either(&[Target, ENDPOINTS, Table(TO_ENDPOINTS)]),
+    Absent("`redirect`, `respond`, or what the site says"),
+    r#""unix:/run/app.sock""#,
+    "Requests go to an application: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is \
+     `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`, never a URL.",
+)
+.inside(r#"to = "10.0.0.1:443""#);
+
+const TO_ENDPOINTS: &[Key] = &[TO, TLS_TO, PROTOCOL, PROXY_PROTOCOL];
+
+pub(super) const REDIRECT: Key = Key::new(
+    "redirect",
+    Either(&[Template, Table(REDIRECTION)]),
+    Absent("`proxy`, `respond`, or what the site says"),
+    r#""https://www.example.org{path}""#,
+    "Requests are sent elsewhere, with 308. `{host}`, `{path}` and `{query}` stand for those of the request, `{*}` for \
+     what the `*` of the path matched (in a site itself: the path without its first `/`), `{id}` for a parameter.",
+)
+.inside(r#"to = "https://www.example.org{path}""#);
+
+const REDIRECTION: &[Key] = &[
+    Key::new(
+        "to",
+        Template,
+        Required,
+        r#""https://www.example.org{path}""#,
+        "The target, as in the short form.",
+    ),
+    Key::new("status", OneOf(&[301, 302, 303, 307, 308]), Is("308"), "302", "The status."),
+];
+
+pub(super) const RESPOND: Key = Key::new(
+    "respond",
+    Either(&[STATUS, Body, Table(RESPONSE_KEYS)]),
+    Absent("`proxy`, `redirect`, or what the site says"),
+    r#"{ status = 200, body = "hello {client}\n", type = "text/plain" }"#,
+    "Requests are answered here. The short forms are a body and a status.",
+)
+.inside(r#"body = "hello\n""#);
+
+const STATUS: Kind = Integer { min: 200, max: 599 };
+
+const RESPONSE_KEYS: &[Key] = &[
+    Key::new("status", STATUS, Is("200"), "404", "The status."),
+    Key::new(
+        "body",
+        Body,
+        Is(r#""""#),
+        r#""hello {client}\n""#,
+        "The body. The placeholders of `redirect` are replaced, and `{client}`; other braces are text.",
+    ),
+    TYPE,
+];
+
+pub(super) const STRIP_PREFIX: Key = Key::new(
+    "strip_prefix",
+    Bool,
+    FALSE,
+    "true",
+    "Whether the application sees the path without what stands before `/*`.",
+);
+
+pub(super) const REWRITE: Key = Key::new(
+    "rewrite",
+    Either(&[False, Template]),
+    FALSE,
+    r#""/v1/{*}""#,
+    "The path that the application sees, with the placeholders of `redirect`; without a `?` in it the query is kept.",
+);
+
+const FIELD: Kind = Either(&[False, FieldValue, List { of: &FieldValue, least: 1 }, Table(ADD)]);
+
+const ADD: &[Key] = &[Key::new(
+    "add",
+    Either(&[FieldValue, List { of: &FieldValue, least: 1 }]),
+    Required,
+    r#""accept""#,
+    "A line, or several, beside what is there.",
+)];
+
+pub(super) const HEADERS: Key = Key::new(
+    "headers",
+    Map(Names::AnswerFields, &FIELD),
+    Is("{}"),
+    r#"{ x-frame-options = "DENY", server = false, vary = { add = "accept" } }"#,
+    "Changes to the fields of every answer, by name: a text sets the field, a list sets it on several lines, \
+     `{ add = \"…\" }` adds a line beside what is there, `false` removes it. Placeholders as in `respond`.",
+);
+
+pub(super) const REQUEST_HEADERS: Key = Key::new(
+    "request_headers",
+    Map(Names::RequestFields, &FIELD),
+    Is("{}"),
+    r#"{ host = "app.internal", x-debug = false }"#,
+    "The same for the fields of every request that is sent to an endpoint.",
+);
+
+pub(super) const BODY: Key =
+    Key::new("body", Table(BODY_KEYS), Within, r#"{ max = "10MB" }"#, "Request bodies.");
+
+const BODY_KEYS: &[Key] = &[
+    Key::new(
+        "max",
+        Either(&[OFF, Size { min: 0 }]),
+        Is(r#""off""#),
+        r#""10MB""#,
+        "The longest one. Longer ones are answered with 413.",
+    ),
+    Key::new(
+        "min_rate",
+        Either(&[OFF, Rate]),
+        Absent("`rates.min_in`"),
+        r#""10KB/s""#,
+        "The least that must come while the body is due and read.",
+    ),
+];
+
+pub(super) const LIMIT: Key = Key::new(
+    "limit",
+    Either(&[False, Limit, Table(LIMIT_KEYS)]),
+    FALSE,
+    r#""20/s per client burst 40""#,
+    "How often requests may come; more are answered with 429. The short form is `\"RATE\"`, `\"RATE per WHO\"` or \
+     `\"RATE per WHO burst N\"`. A limit that a path inherits is counted together with its site's.",
+)
+.inside(r#"rate = "20/s""#);
+
+const LIMIT_KEYS: &[Key] = &[
+    Key::new("rate", Frequency, Required, r#""20/s""#, "So many requests in a second, minute or hour."),
+    Key::new(
+        "per",
+        LimitKey,
+        Is(r#""client""#),
+        r#""header:x-key""#,
+        "Who is counted apart: `\"client\"` addresses (IPv6: each /64), the values of a field of the request, or \
+         nobody: the `\"route\"` as a whole.",
+    ),
+    Key::new(
+        "burst",
+        Integer { min: 1, max: 1_000_000 },
+        Absent("the number in `rate`"),
+        "40",
+        "How many may come at once.",
+    ),
+    Key::new("status", Integer { min: 400, max: 599 }, Is("429"), "503", "The status of a refusal."),
+];
+
+pub(super) const AUTH: Key = Key::new(
+    "auth",
+    Either(&[False, Table(AUTH_KEYS)]),
+    FALSE,
+    r#"{ basic = "/etc/lockgate/htpasswd", realm = "api" }"#,
+    "Who may come.",
+)
+.inside(r#"basic = "/etc/lockgate/htpasswd""#);
+
+const AUTH_KEYS: &[Key] = &[
+    Key::new(
+        "basic",
+        Path,
+        Required,
+        r#""/etc/lockgate/htpasswd""#,
+        "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd` writes it.",
+    ),
+    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks."),
+];
+
+pub(super) const ALLOW: Key = Key::new(
+    "allow",
+    Either(&[False, List { of: &Network, least: 1 }]),
+    FALSE,
+    r#"["10.0.0.0/8"]"#,
+    "The only clients that are served; others are answered with 403.",
+);
+
+pub(super) const DENY: Key = Key::new(
+    "deny",
+    Either(&[False, List { of: &Network, least: 1 }]),
+    FALSE,
+    r#"["203.0.113.0/24"]"#,
+    "Clients that are answered with 403, also when `allow` has them.",
+);
+
+pub(super) const ROUTE_TIMEOUTS: Key = Key::new(
+    "timeouts",
+    Table(&[CONNECT, RESPONSE, TUNNEL_IDLE]),
+    Absent("the global `timeouts`"),
+    r#"{ response = "5m" }"#,
+    "Deadlines, merged over the global ones key by key.",
+);
+
+pub(super) const REWRITE_LOCATION: Key = Key::new(
+    "rewrite_location",
+    Bool,
+    Is("true"),
+    "false",
+    "Whether `Location` and the paths of cookies are put back to what the client sees, after `strip_prefix` and where \
+     they name the endpoint.",
+);
+
+pub(super) const ERROR_PAGES: Key = Key::new(
+    "error_pages",
+    Map(Names::Errors, &Either(&[False, Path])),
+    Is("{}"),
+    r#"{ 502 = "/etc/lockgate/502.html" }"#,
+    "Files that are sent instead of our own pages of errors, by status; they are read when it starts.",
+);
+
+pub(super) const PATHS: Key = Key::new(
+    "paths",
+    Word(&["strict", "as-is"]),
+    Is(r#""strict""#),
+    r#""as-is""#,
+    "`\"strict\"` answers paths that an application could read otherwise (`%2f`, `%5c`, `%00`, dot segments) with 400; \
+     `\"as-is\"` sends them on as they came.",
+);

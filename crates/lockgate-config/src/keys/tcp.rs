@@ -1,0 +1,95 @@
+//! The keys of `[tcp."ADDR"]` tables, and of the addresses that they share with pools and sites.
+
+use super::Kind::{Either, Endpoint, False, Integer, List, Path, Table, Target, Word};
+use super::Unset::{Absent, Is, Required};
+use super::tls::{TCP_TLS, UPSTREAM_TLS};
+use super::{AT_LEAST_1MS, CONNECT, COUNT, FALSE, HANDSHAKE, Key, Kind, OFF, TUNNEL_IDLE};
+
+pub(super) const TCP: &[Key] = &[
+    Key::new(
+        "tls",
+        Either(&[False, Path, Table(TCP_TLS)]),
+        FALSE,
+        r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
+        "Takes TLS off. The short form is the path of `cert`; `{}` uses `[tls]` as it is; `false` relays the \
+         bytes as they are.",
+    )
+    .inside(r#"cert = "/etc/tls/app.pem""#),
+    Key::new(
+        "proxy",
+        Either(&[Target, ENDPOINTS, Table(PROXY)]),
+        Required,
+        r#""unix:/run/app.sock""#,
+        "Where the bytes go: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is `\"127.0.0.1:3000\"`, \
+         `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`. Of a list the endpoint with the \
+         fewest connections is taken, and another one when it cannot be reached.",
+    )
+    .inside(r#"to = "10.0.0.1:443""#),
+    Key::new(
+        "proxy_protocol",
+        Word(&["v1", "v2"]),
+        Absent("none is sent"),
+        r#""v2""#,
+        "The PROXY header that tells the endpoint the client's address; `\"v2\"` tells ALPN, server name, TLS \
+         version, cipher and the client certificate's name too.",
+    ),
+    Key::new(
+        "accept_proxy",
+        Either(&[False, Word(&["require", "optional"])]),
+        FALSE,
+        r#""require""#,
+        "Whether clients send a PROXY header first; only those from addresses in `trusted`, and over Unix sockets, are believed. \
+         `\"require\"` refuses everybody else and a connection without one, `\"optional\"` takes their bytes as they are.",
+    )
+    .atop(r#"trusted = ["10.0.0.0/8"]"#),
+    Key::new(
+        "timeouts",
+        Table(TCP_TIMEOUTS),
+        Absent("the global `timeouts`"),
+        r#"{ tunnel_idle = "5m" }"#,
+        "Deadlines of this listener, merged over the global ones key by key.",
+    ),
+    Key::new(
+        "max_lifetime",
+        Either(&[OFF, AT_LEAST_1MS]),
+        Is(r#""off""#),
+        r#""8h""#,
+        "After how long a connection ends, whatever it carries.",
+    ),
+];
+
+pub(super) const ENDPOINTS: Kind = List { of: &Either(&[Endpoint, Table(ENDPOINT)]), least: 1 };
+
+const ENDPOINT: &[Key] = &[
+    Key::new("addr", Endpoint, Required, r#""10.0.0.1:8080""#, "The address."),
+    Key::new("weight", Integer { min: 1, max: 256 }, Is("1"), "2", "Its share beside the others.")
+        .with(r#"addr = "10.0.0.1:8080""#),
+    Key::new(
+        "max",
+        COUNT,
+        Absent("no limit"),
+        "200",
+        "Connections or requests in flight to it at once, for the process: over all tables that name it.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#),
+];
+
+const TCP_TIMEOUTS: &[Key] = &[HANDSHAKE, CONNECT, TUNNEL_IDLE];
+
+const PROXY: &[Key] = &[TO, TLS_TO];
+
+pub(super) const TO: Key = Key::new(
+    "to",
+    Either(&[Target, ENDPOINTS]),
+    Required,
+    r#"["10.0.0.1:443", { addr = "10.0.0.2:443", max = 200 }]"#,
+    "A pool, an address or a list of addresses, as in the short form. A pool says itself how it is spoken to.",
+);
+
+pub(super) const TLS_TO: Key = Key::new(
+    "tls",
+    Table(UPSTREAM_TLS),
+    Absent("no TLS"),
+    r#"{ name = "app.internal" }"#,
+    "TLS to the endpoints, always verified. `{}` takes every default.",
+);

@@ -1,0 +1,199 @@
+//! What sites serve: hosts, listeners, routes, and the rules that every request of a route is held to.
+//!
+//! Every modifier of a site is merged into its routes already.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{AcceptProxy, Cidr, Host, ListenAddr, Pattern, Timeouts, Tls};
+use crate::place::At;
+
+/// The ports of sites whose key has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ports {
+    /// Where plain HTTP is redirected from, or served where `tls = false`.
+    pub http: u16,
+    /// Where TLS is served.
+    pub https: u16,
+}
+
+/// Minimum rates, measured only while that peer is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rates {
+    /// Bytes a second of a request body that is due; `None` is none.
+    pub min_in: Option<u64>,
+    /// Bytes a second that a client takes of what is held for it; `None` is none.
+    pub min_out: Option<u64>,
+    /// How long a peer may stay below.
+    pub grace: Duration,
+}
+
+/// One `[site."KEY"]` table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Site {
+    /// The key as written.
+    pub name: String,
+    /// Where it was written.
+    pub at: At,
+    /// That of the key, then those of `alias`; never empty. On one address no two sites have the same host,
+    /// but for listeners that redirect.
+    pub hosts: Vec<Host>,
+    /// Where it is served; at least one. Sites with the same `addr` and the same `secure` share a listener.
+    pub listen: Vec<SiteListener>,
+    /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
+    pub tls: Option<Tls>,
+    /// Whether a PROXY header is expected from the client; the same for all sites on one address.
+    pub accept_proxy: AcceptProxy,
+    /// One for each `path` table, by the text of their keys, then that of the site itself if it has a verb.
+    pub routes: Vec<Route>,
+}
+
+/// One address of a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteListener {
+    /// The address.
+    pub addr: ListenAddr,
+    /// Whether TLS is spoken there; the same for all sites on one address, unless its port is 0.
+    pub secure: bool,
+    /// Whether it only redirects to the secure one, with 308. Where another site serves the same host on the
+    /// same address itself, that site answers.
+    pub redirects: bool,
+}
+
+/// What happens to the requests that a pattern matches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Route {
+    /// The key as written, `"POST /x"`; empty for the site itself.
+    pub name: String,
+    /// Where it was written.
+    pub at: At,
+    /// The only method; `None` is any.
+    pub method: Option<String>,
+    /// The paths.
+    pub pattern: Pattern,
+    /// What is done.
+    pub action: Action,
+    /// What every request and answer is held to.
+    pub rules: Rules,
+}
+
+/// What answers a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// A pool: an index into `Config::pools`.
+    Proxy(usize),
+    /// A redirect.
+    Redirect {
+        /// The target with its placeholders: `{*}` (only where the pattern has a tail or is `Any`), `{host}`,
+        /// `{path}`, `{query}` and the parameters of the pattern.
+        to: String,
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+    },
+    /// A fixed answer.
+    Respond(Answer),
+}
+
+/// A fixed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// From 200 to 599.
+    pub status: u16,
+    /// Its body; of a route with the placeholders of a redirect and `{client}`. Other braces are text.
+    pub body: String,
+    /// The media type of the body.
+    pub media_type: String,
+}
+
+/// What every request of a route and its answer are held to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Whether what stands before the tail of the pattern is taken off the path that is sent on.
+    pub strip_prefix: bool,
+    /// The path that is sent on instead, with the placeholders of a redirect. Never beside `strip_prefix`.
+    pub rewrite: Option<String>,
+    /// Changes to the fields of an answer; one for each name.
+    pub headers: Vec<HeaderRule>,
+    /// Changes to the fields of a request; one for each name.
+    pub request_headers: Vec<HeaderRule>,
+    /// The longest request body in bytes; `None` is no limit.
+    pub body_max: Option<u64>,
+    /// Minimum rates; `min_in` is that of `body`.
+    pub rates: Rates,
+    /// How often requests may come.
+    pub limit: Option<RateLimit>,
+    /// Who may come.
+    pub auth: Option<BasicAuth>,
+    /// The only clients that are served; empty is everybody.
+    pub allow: Vec<Cidr>,
+    /// Clients that are not served, also when `allow` has them.
+    pub deny: Vec<Cidr>,
+    /// Deadlines, with the global ones merged in.
+    pub timeouts: Timeouts,
+    /// Whether `Location` and cookie paths of an answer are put back to what the client sees.
+    pub rewrite_location: bool,
+    /// Files that stand for our own pages of errors; one for each status from 400 to 599.
+    pub error_pages: Vec<(u16, PathBuf, At)>,
+    /// Whether paths that an origin could read otherwise are let through.
+    pub raw_paths: bool,
+}
+
+/// A change to the fields of one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderRule {
+    /// The name as written, a token (RFC 9110 §5.6.2) that is neither framing nor hop-by-hop.
+    pub name: String,
+    /// What becomes of it.
+    pub change: HeaderChange,
+}
+
+/// What becomes of the fields of one name. Values hold no control characters; their placeholders are those of
+/// a fixed answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HeaderChange {
+    /// These lines instead of those that are there; at least one.
+    Set(Vec<String>),
+    /// These lines beside those that are there; at least one.
+    Add(Vec<String>),
+    /// None.
+    Remove,
+}
+
+/// How often requests may come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RateLimit {
+    /// So many, at least 1, …
+    pub count: u32,
+    /// … in each such time.
+    pub every: Duration,
+    /// Who is counted apart.
+    pub per: LimitKey,
+    /// How many may come at once, at least 1.
+    pub burst: u32,
+    /// The status of a refusal, from 400 to 599.
+    pub status: u16,
+    /// Where it was written; a route that inherits it has that of its site, and shares its counts.
+    pub at: At,
+}
+
+/// Who is counted apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitKey {
+    /// Each client address (IPv6: each /64).
+    Client,
+    /// Each value of this field of the request.
+    Header(String),
+    /// Nobody: all requests of the route together.
+    Route,
+}
+
+/// A password that every request must bring (RFC 7617).
+#[derive(Debug, Clone, PartialEq)]
+pub struct BasicAuth {
+    /// The file of users, not opened yet.
+    pub file: PathBuf,
+    /// What the browser shows.
+    pub realm: String,
+    /// Where the file was written.
+    pub at: At,
+}

@@ -1,0 +1,124 @@
+//! Groups of endpoints: who is in them, how one is chosen, checked, waited for and kept.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{Answer, EndpointAddr, ProxyVersion, UpstreamTls};
+use crate::place::At;
+
+/// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pool {
+    /// Its name; `None` for addresses that were written inline.
+    pub name: Option<String>,
+    /// Where it was written.
+    pub at: At,
+    /// The addresses; at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`.
+    pub balance: Option<Balance>,
+    /// Active checks.
+    pub health: Option<Health>,
+    /// What happens when every endpoint is at its `max`.
+    pub queue: Queue,
+    /// Connections kept for reuse.
+    pub idle: Idle,
+    /// Repeated attempts; `None` repeats nothing.
+    pub retry: Option<Retry>,
+    /// TLS to the endpoints.
+    pub tls: Option<UpstreamTls>,
+    /// The PROXY header that is sent; a connection then belongs to one client connection.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// What is answered when no endpoint is up; `None` is our own page.
+    pub maintenance: Option<Answer>,
+}
+
+/// One address of a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Endpoint {
+    /// The address.
+    pub addr: EndpointAddr,
+    /// Its share beside the others, from 1 to 256.
+    pub weight: u16,
+    /// Connections or requests in flight to it, for the process; `None` is no limit.
+    pub max: Option<usize>,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// How an endpoint is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Balance {
+    /// The better of two at random, by latency and what is in flight.
+    P2c,
+    /// The one with the least in flight.
+    Least,
+    /// One after the other.
+    RoundRobin,
+}
+
+/// Active checks of endpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Health {
+    /// What is asked.
+    pub probe: Probe,
+    /// From the start of one check to that of the next.
+    pub every: Duration,
+    /// When a check has failed.
+    pub timeout: Duration,
+    /// Failures in a row after which an endpoint is down.
+    pub fall: u32,
+    /// Successes in a row after which it is up again.
+    pub rise: u32,
+    /// Another port than that of the endpoint.
+    pub port: Option<u16>,
+    /// TLS of the checks: that of the pool unless it has its own.
+    pub tls: Option<UpstreamTls>,
+}
+
+/// What a check asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// Whether a connection comes about, TLS included.
+    Tcp,
+    /// A request.
+    Http {
+        /// Its target.
+        path: String,
+        /// Its method.
+        method: String,
+        /// The statuses that count as success; never empty.
+        expect: Vec<RangeInclusive<u16>>,
+        /// What the body must contain.
+        body: Option<String>,
+    },
+}
+
+/// The queue of a pool whose endpoints are all at their `max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// How many may wait; 0 is nobody.
+    pub max: usize,
+    /// How long each.
+    pub wait: Duration,
+}
+
+/// Connections kept for reuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// How many to one endpoint, for each worker; 0 keeps none.
+    pub max: usize,
+    /// How long one may lie idle.
+    pub age: Duration,
+    /// How many requests one may carry.
+    pub requests: u64,
+}
+
+/// Repeated attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retry {
+    /// How often one request may be repeated, at least once.
+    pub times: u32,
+    /// Of a hundred requests so many may be repeated, from 1 to 100.
+    pub budget: u8,
+}

@@ -1,0 +1,179 @@
+//! What addresses are bound: who may share one, and who serves which host there.
+
+use std::collections::BTreeMap;
+
+use crate::address::ListenAddr;
+use crate::check::Checked;
+use crate::codes::Code;
+use crate::model::{AcceptProxy, Config, Host, Site};
+use crate::place::At;
+
+use super::Resolver;
+
+/// One address that something is served on.
+struct Binding<'a> {
+    addr: ListenAddr,
+    at: At,
+    user: User<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum User<'a> {
+    Metrics,
+    Tcp,
+    Site { site: &'a Site, secure: bool, redirects: bool },
+}
+
+impl Resolver<'_> {
+    /// The two implied ports are one: TLS and plain HTTP cannot share it.
+    pub(super) fn same_port(&mut self) {
+        let ports = self.shared.ports;
+        let Some(Checked { at, .. }) = self.root.entries.get("ports") else { return };
+        if ports.http == ports.https && ports.http != 0 {
+            let message = format!("`http` and `https` are both {}", ports.http);
+            let cure = "give them two ports";
+            self.report.push_at(Code::SameAddress, at, message, "one speaks TLS, the other does not", cure);
+        }
+    }
+
+    /// Every two tables, or a table and the metrics, that cannot both be bound; the later one is marked.
+    pub(super) fn same_address(&mut self, config: &Config) {
+        let mut bound: Vec<Binding<'_>> = Vec::new();
+        if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_places.get("metrics")) {
+            bound.push(Binding { addr: metrics.clone(), at: at.clone(), user: User::Metrics });
+        }
+        let mut tables: Vec<Binding<'_>> = Vec::new();
+        for one in self.tables("tcp") {
+            let crate::check::Id::Address(addr) = one.id else { continue };
+            tables.push(Binding { addr, at: one.at, user: User::Tcp });
+        }
+        for site in &config.sites {
+            for listen in &site.listen {
+                let user = User::Site { site, secure: listen.secure, redirects: listen.redirects };
+                tables.push(Binding { addr: listen.addr.clone(), at: site.at.clone(), user });
+            }
+        }
+        tables.sort_by_key(|binding| binding.at.rank());
+        bound.extend(tables);
+        // A conflict needs the same port or path, so only those are compared.
+        let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
+        // Who serves a host on an address: sites that share one may be many.
+        let mut hosts: BTreeMap<(String, bool, &Host), &Binding<'_>> = BTreeMap::new();
+        for binding in &bound {
+            let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
+            let first = rivals.iter().find(|rival| !self.share(rival, binding));
+            if let Some(first) = first {
+                self.cannot_share(first, binding);
+            }
+            // Of those that share an address one stands for all.
+            if first.is_some() || !rivals.iter().any(|rival| same_kind(rival, binding)) {
+                rivals.push(binding);
+            }
+            let User::Site { site, secure, redirects: false } = binding.user else { continue };
+            for host in &site.hosts {
+                let first = hosts.entry((binding.addr.to_string(), secure, host)).or_insert(binding);
+                if !std::ptr::eq(*first, binding) && !first.same_table(binding) {
+                    let message = format!("{host} is served by two sites on {}", binding.addr);
+                    let cure = "keep one of them, or give one another port";
+                    let texts = (message, "it has been given to another site", cure);
+                    self.report.push_pair(Code::SameHost, &binding.at, texts, (&first.at, "to this one"));
+                }
+            }
+        }
+    }
+
+    /// Whether both can be bound, be it by one listener for both.
+    fn share(&self, first: &Binding<'_>, second: &Binding<'_>) -> bool {
+        if !first.addr.conflicts(&second.addr) {
+            return true;
+        }
+        match (first.user, second.user) {
+            (User::Site { site: a, secure, .. }, User::Site { site: b, secure: other, .. }) => {
+                first.addr == second.addr && secure == other && a.accept_proxy == b.accept_proxy
+            }
+            _ => false,
+        }
+    }
+
+    fn cannot_share(&mut self, first: &Binding<'_>, second: &Binding<'_>) {
+        let (first, second) =
+            if first.at.rank() > second.at.rank() { (second, first) } else { (first, second) };
+        // Sites that share several addresses disagree once.
+        if first.same_table(second) || self.told(&second.at) {
+            return;
+        }
+        let addr = &second.addr;
+        let (code, message, why, cure) = match (first.user, second.user) {
+            (User::Site { secure, .. }, User::Site { secure: other, .. }) if secure != other => {
+                let message = format!("TLS and plain HTTP on {addr}");
+                let cure = "write tls in both, or tls = false in both, or give one another port";
+                (Code::SameAddress, message, said(other), cure)
+            }
+            (User::Site { site: a, .. }, User::Site { site: b, .. }) if a.accept_proxy != b.accept_proxy => {
+                let message = format!("two sites on {addr} disagree about `accept_proxy`");
+                let cure = "write the same accept_proxy in both, or give one another port";
+                (Code::Disagree, message, header(b.accept_proxy), cure)
+            }
+            _ => (
+                Code::SameAddress,
+                "two listeners have the same address".to_owned(),
+                "it is bound already",
+                "give one of them another port, or merge the two tables",
+            ),
+        };
+        let label = match first.user {
+            User::Site { secure, .. }
+                if code == Code::SameAddress && message_is_about_tls(second, secure) =>
+            {
+                said(secure)
+            }
+            User::Site { site, .. } if code == Code::Disagree => header(site.accept_proxy),
+            _ => "by this one",
+        };
+        self.report.push_pair(code, &second.at, (message, why, cure), (&first.at, label));
+    }
+
+    fn told(&self, at: &At) -> bool {
+        self.warned(Code::SameAddress, at) || self.warned(Code::Disagree, at)
+    }
+}
+
+impl Binding<'_> {
+    fn same_table(&self, other: &Binding<'_>) -> bool {
+        self.at.rank() == other.at.rank()
+    }
+}
+
+/// Whether the second adds nothing to what the first is compared with.
+fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+    match (first.user, second.user) {
+        (User::Site { secure, .. }, User::Site { secure: other, .. }) => {
+            secure == other && first.addr == second.addr
+        }
+        _ => false,
+    }
+}
+
+fn message_is_about_tls(second: &Binding<'_>, secure: bool) -> bool {
+    matches!(second.user, User::Site { secure: other, .. } if other != secure)
+}
+
+fn said(secure: bool) -> &'static str {
+    if secure { "this one speaks TLS" } else { "this one is plain" }
+}
+
+fn header(accept: AcceptProxy) -> &'static str {
+    match accept {
+        AcceptProxy::Never => "this one expects no PROXY header",
+        AcceptProxy::Optional => "this one takes a PROXY header",
+        AcceptProxy::Require => "this one requires a PROXY header",
+    }
+}
+
+fn port_or_path(addr: &ListenAddr) -> String {
+    match addr {
+        ListenAddr::All(port) => port.to_string(),
+        ListenAddr::Ip(addr) => addr.port().to_string(),
+        ListenAddr::Unix(path) => path.to_string_lossy().into_owned(),
+    }
+}

@@ -1,0 +1,375 @@
+//! Routes: the verb of a table, or that of its site, and every modifier merged.
+
+use std::path::PathBuf;
+
+use crate::check::{Checked, Id, Keyed, Named, Table, Value};
+use crate::codes::Code;
+use crate::keys;
+use crate::model::{
+    Action, Answer, BasicAuth, Cidr, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route,
+    Rules,
+};
+use crate::place::At;
+
+use super::{Resolver, View};
+
+const VERBS: [&str; 3] = ["proxy", "redirect", "respond"];
+
+/// What only a request that is sent on has.
+const ONLY_PROXIED: [&str; 6] =
+    ["strip_prefix", "rewrite", "request_headers", "body", "timeouts", "rewrite_location"];
+
+impl Resolver<'_> {
+    /// One route for each path, then that of the site itself.
+    pub(super) fn routes(&mut self, one: &Keyed, site: &View<'_>) -> Vec<Route> {
+        let any = Pattern::Any;
+        let own = self.verb(site);
+        let action = match own {
+            Verb::Is(name) => self.action(site, name, &any, &one.at),
+            _ => None,
+        };
+        let keys = keys::find(site.keys, "path").and_then(|key| key.kind.table()).unwrap_or(&[]);
+        let paths: &[Keyed] = match one.table.entries.get("path") {
+            Some(Checked { value: Value::Tables(paths), .. }) => paths,
+            _ => &[],
+        };
+        if matches!(own, Verb::None) && paths.is_empty() && !one.table.entries.contains_key("path") {
+            let cure =
+                "add proxy = \"127.0.0.1:3000\", redirect = \"https://example.org{path}\" or respond = 404";
+            self.no_verb(&one.at, "site", cure);
+        }
+        let mut routes = Vec::new();
+        for path in paths {
+            let Id::Path(key) = &path.id else { continue };
+            let alone = View { keys, layers: vec![&path.table] };
+            let action = match self.verb(&alone) {
+                Verb::Is(name) => self.action(&alone, name, &key.pattern, &path.at),
+                Verb::Broken => None,
+                Verb::None => match own {
+                    Verb::Is(name) => self.inherited(site, name, action.as_ref(), &key.pattern, &path.at),
+                    Verb::Broken => None,
+                    Verb::None => {
+                        let cure = "add proxy, redirect or respond here or in its site";
+                        self.no_verb(&path.at, "path", cure);
+                        None
+                    }
+                },
+            };
+            if let Some(action) = &action {
+                self.unused_modifiers(&alone, action);
+            }
+            let view = View { keys, layers: vec![&path.table, &one.table] };
+            let rules = self.rules(&view, &key.pattern, &path.at);
+            let Some(action) = action else { continue };
+            routes.push(Route {
+                name: path.name.clone(),
+                at: path.at.clone(),
+                method: key.method.clone(),
+                pattern: key.pattern.clone(),
+                action,
+                rules,
+            });
+        }
+        let proxied = |action: &Action| matches!(action, Action::Proxy(_));
+        if let (Some(action), false) = (&action, routes.iter().any(|route| proxied(&route.action))) {
+            self.unused_modifiers(site, action);
+        }
+        if let Some(action) = action {
+            let rules = self.rules(site, &any, &one.at);
+            let (name, at) = (String::new(), one.at.clone());
+            routes.push(Route { name, at, method: None, pattern: any, action, rules });
+        }
+        routes
+    }
+
+    fn no_verb(&mut self, at: &At, what: &str, cure: &str) {
+        let message = format!("this {what} answers nothing");
+        let why = "it has none of `proxy`, `redirect` and `respond`";
+        self.report.push_at(Code::NoVerb, at, message, why, cure);
+    }
+
+    fn verb(&mut self, view: &View<'_>) -> Verb {
+        let written = |name: &&'static str| view.mentions(name);
+        let mut verbs = VERBS.iter().copied().filter(|name| written(name));
+        let Some(first) = verbs.next() else { return Verb::None };
+        if let Some(second) = verbs.next() {
+            let place = |name: &str| view.layers.iter().find_map(|layer| layer.key_places.get(name).cloned());
+            if let (Some(a), Some(b)) = (place(first), place(second)) {
+                let (first, second, a, b) =
+                    if a.rank() > b.rank() { (second, first, b, a) } else { (first, second, a, b) };
+                let message = format!("`{second}` beside `{first}`");
+                let why = "a table does one thing";
+                let cure = "keep one of them, or write a path table for the other";
+                self.report.push_pair(Code::TwoVerbs, &b, (message, why, cure), (&a, "it does this already"));
+            }
+            return Verb::Broken;
+        }
+        if view.written(first).is_some() { Verb::Is(first) } else { Verb::Broken }
+    }
+
+    fn action(&mut self, view: &View<'_>, verb: &str, pattern: &Pattern, route: &At) -> Option<Action> {
+        let written = view.written(verb)?;
+        match verb {
+            "proxy" => self.proxy(view).map(Action::Proxy),
+            "redirect" => {
+                let long = view.section("redirect");
+                let (to, at) = match &written.value {
+                    Value::Text(to) => (to.clone(), written.at.clone()),
+                    _ => (long.text("to")?, long.written("to")?.at),
+                };
+                let whole = self.target(&to, &at, pattern, route);
+                whole.then(|| Action::Redirect { to, status: long.number("status") })
+            }
+            _ => {
+                let long = view.section("respond");
+                let answer = match &written.value {
+                    Value::Integer(status) => {
+                        Answer { status: u16::try_from(*status).ok()?, ..self.answer(&long, &written.at)? }
+                    }
+                    Value::Text(body) => Answer { body: body.clone(), ..self.answer(&long, &written.at)? },
+                    _ => self.answer(&long, &written.at)?,
+                };
+                let at = long.written("body").map_or(written.at, |body| body.at);
+                self.text(&answer.body, &at, pattern);
+                Some(Action::Respond(answer))
+            }
+        }
+    }
+
+    /// The site's verb, for a path that has none.
+    fn inherited(
+        &mut self,
+        site: &View<'_>,
+        verb: &str,
+        action: Option<&Action>,
+        pattern: &Pattern,
+        route: &At,
+    ) -> Option<Action> {
+        if let Some(Action::Redirect { to, .. }) = action {
+            let at = site.written(verb)?.at;
+            let to = to.clone();
+            return self.target(&to, &at, pattern, route).then(|| action.cloned()).flatten();
+        }
+        action.cloned()
+    }
+
+    fn unused_modifiers(&mut self, view: &View<'_>, action: &Action) {
+        let what = match action {
+            Action::Proxy(_) => return,
+            Action::Redirect { .. } => "a redirect is answered here",
+            Action::Respond(_) => "`respond` is answered here",
+        };
+        for name in ONLY_PROXIED {
+            let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
+            if self.warned(Code::NoEffect, at) {
+                continue;
+            }
+            let message = format!("`{name}` has no effect");
+            self.report.push_at(Code::NoEffect, at, message, what, "remove it, or write proxy");
+        }
+    }
+
+    /// Every modifier of a route; the path's table comes before its site's.
+    fn rules(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> Rules {
+        let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
+        let body = view.section("body");
+        let rates = match body.written("min_rate").map(|written| written.value) {
+            Some(Value::Rate(rate)) => Rates { min_in: Some(rate), ..self.shared.rates },
+            Some(_) => Rates { min_in: None, ..self.shared.rates },
+            None => self.shared.rates,
+        };
+        Rules {
+            strip_prefix,
+            rewrite,
+            headers: self.fields(view, "headers", pattern),
+            request_headers: self.fields(view, "request_headers", pattern),
+            body_max: match body.value("max") {
+                Value::Size(max) => Some(max),
+                _ => None,
+            },
+            rates,
+            limit: limit(view),
+            auth: auth(view),
+            allow: networks(view, "allow"),
+            deny: networks(view, "deny"),
+            timeouts: self.timeouts(view),
+            rewrite_location: view.on("rewrite_location"),
+            error_pages: error_pages(view),
+            raw_paths: view.word("paths") == "as-is",
+        }
+    }
+
+    /// What becomes of the path: the nearer of the two keys holds.
+    fn path_sent(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> (bool, Option<String>) {
+        let (mut no_strip, mut no_rewrite) = (false, false);
+        for layer in &view.layers {
+            let strip = on(layer, "strip_prefix").filter(|_| !no_strip);
+            let rewrite = on(layer, "rewrite").filter(|_| !no_rewrite);
+            (no_strip, no_rewrite) = (no_strip || strip.is_some(), no_rewrite || rewrite.is_some());
+            if let (Some((true, _)), Some((true, at))) = (&strip, &rewrite) {
+                if !self.warned(Code::Excluded, at) {
+                    let message = "`rewrite` beside `strip_prefix`";
+                    let why = "both say which path is sent on";
+                    let cure = "keep one of them: rewrite = \"/{*}\" drops the prefix too";
+                    self.report.push_at(Code::Excluded, at, message, why, cure);
+                }
+                return (false, None);
+            }
+            match (strip, rewrite) {
+                (Some((true, at)), _) => {
+                    self.nothing_to_strip(&at, pattern, route);
+                    return (true, None);
+                }
+                (_, Some((true, at))) => {
+                    let written = View { keys: view.keys, layers: vec![*layer] }.text("rewrite");
+                    let whole = written.as_ref().is_some_and(|to| self.rewrite(to, &at, pattern, route));
+                    return (false, written.filter(|_| whole));
+                }
+                _ => {}
+            }
+        }
+        (false, None)
+    }
+
+    fn rewrite(&mut self, to: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
+        if !to.starts_with('/') && !to.starts_with("{path}") {
+            if !self.warned(Code::BadPath, at) {
+                let message = "the rewritten path does not begin with `/`";
+                let cure = "write a path such as \"/v1/{*}\"; the host stays that of the request";
+                self.report.push_at(Code::BadPath, at, message, "", cure);
+            }
+            return false;
+        }
+        self.target(to, at, pattern, route)
+    }
+
+    /// A prefix is what stands before `/*`.
+    fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern, route: &At) {
+        let prefix = matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
+        // Written in the site, it is for those paths that have one.
+        let own = at.rank() > route.rank() && *pattern != Pattern::Any;
+        if !prefix && own && !self.warned(Code::NoEffect, at) {
+            let why = "there is no prefix: the path does not end in `/*`";
+            self.report.push_at(Code::NoEffect, at, "`strip_prefix` has no effect", why, "remove it");
+        }
+    }
+
+    /// Fields of every layer, by name, the nearer first.
+    fn fields(&mut self, view: &View<'_>, key: &str, pattern: &Pattern) -> Vec<HeaderRule> {
+        let mut rules: Vec<HeaderRule> = Vec::new();
+        for one in maps(view, key) {
+            if rules.iter().any(|rule| rule.name.eq_ignore_ascii_case(&one.name)) {
+                continue;
+            }
+            let change = match &one.value.value {
+                Value::Bool(false) => HeaderChange::Remove,
+                Value::Text(text) => HeaderChange::Set(vec![text.clone()]),
+                list @ Value::List(_) => HeaderChange::Set(texts(list)),
+                Value::Table(table) => match table.entries.get("add") {
+                    Some(add) => HeaderChange::Add(texts(&add.value)),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if let HeaderChange::Set(values) | HeaderChange::Add(values) = &change {
+                for value in values {
+                    self.text(value, &one.value.at, pattern);
+                }
+            }
+            rules.push(HeaderRule { name: one.name.clone(), change });
+        }
+        rules
+    }
+}
+
+/// What a table says about its verb.
+#[derive(Clone, Copy)]
+enum Verb {
+    None,
+    Is(&'static str),
+    /// It has been reported.
+    Broken,
+}
+
+/// Whether a layer switches a modifier on or off, and where.
+fn on(layer: &Table, name: &str) -> Option<(bool, At)> {
+    let written = layer.entries.get(name)?;
+    let on = !matches!(written.value, Value::Bool(false) | Value::Invalid);
+    Some((on, written.at.clone()))
+}
+
+fn maps<'a>(view: &View<'a>, key: &str) -> Vec<&'a Named> {
+    let maps = view.layers.iter().filter_map(|layer| match layer.entries.get(key) {
+        Some(Checked { value: Value::Map(map), .. }) => Some(map),
+        _ => None,
+    });
+    maps.flatten().collect()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Text(text) => vec![text.clone()],
+        Value::List(items) => items.iter().flat_map(|item| texts(&item.value)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
+    let mut told = Vec::new();
+    let mut pages = Vec::new();
+    for one in maps(view, "error_pages") {
+        let Ok(status) = one.name.parse::<u16>() else { continue };
+        if told.contains(&status) {
+            continue;
+        }
+        told.push(status);
+        if let Value::Path(path) = &one.value.value {
+            pages.push((status, path.clone(), one.value.at.clone()));
+        }
+    }
+    pages
+}
+
+fn networks(view: &View<'_>, key: &str) -> Vec<Cidr> {
+    let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
+    view.list(key).into_iter().filter_map(network).collect()
+}
+
+fn auth(view: &View<'_>) -> Option<BasicAuth> {
+    let mut long = view.section("auth");
+    if !matches!(view.written("auth")?.value, Value::Table(_)) {
+        return None;
+    }
+    // The table is taken whole from the nearest layer: who may come is one decision.
+    long.layers.truncate(1);
+    let written = long.written("basic")?;
+    let Value::Path(file) = written.value else { return None };
+    Some(BasicAuth { file, realm: long.text("realm").unwrap_or_default(), at: written.at })
+}
+
+fn limit(view: &View<'_>) -> Option<RateLimit> {
+    let written = view.written("limit")?;
+    let mut long = view.section("limit");
+    long.layers.truncate(1);
+    let (count, every, per, burst) = match written.value {
+        Value::Limit(limit) => {
+            let (count, every) = limit.frequency;
+            (count, every, limit.per, limit.burst)
+        }
+        Value::Table(_) => {
+            let Value::Frequency(count, every) = long.value("rate") else { return None };
+            let per = match long.value("per") {
+                Value::LimitKey(key) => key,
+                _ => LimitKey::Client,
+            };
+            (count, every, per, long.count("burst").and_then(|burst| u32::try_from(burst).ok()))
+        }
+        _ => return None,
+    };
+    // The short form has no status: its default is that of the long one.
+    let keys = keys::find(view.keys, "limit").and_then(|key| key.kind.table()).unwrap_or(&[]);
+    let layers =
+        if matches!(view.written("limit")?.value, Value::Table(_)) { long.layers } else { Vec::new() };
+    let status = View { keys, layers }.number("status");
+    Some(RateLimit { count, every, per, burst: burst.unwrap_or(count), status, at: written.at })
+}

@@ -1,0 +1,134 @@
+//! `[site."HOST"]` tables: hosts, listeners, and their routes in order.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::check::{Checked, Id, Keyed, Value};
+use crate::codes::Code;
+use crate::host::SiteKey;
+use crate::keys;
+use crate::model::{Host, ListenAddr, Site, SiteListener, Tls};
+use crate::place::At;
+
+use super::{Resolver, View};
+
+impl Resolver<'_> {
+    /// Every site that means something, with those of its routes that do; the others have been reported.
+    pub(super) fn sites(&mut self) -> Vec<Site> {
+        let tables = self.tables("site");
+        tables.iter().filter_map(|one| self.site(one)).collect()
+    }
+
+    fn site(&mut self, one: &Keyed) -> Option<Site> {
+        let Id::Site(key) = &one.id else { return None };
+        let keys = keys::find(keys::ROOT, "site").and_then(|key| key.kind.table())?;
+        let view = View { keys, layers: vec![&one.table] };
+        let tls = self.site_tls(&view, key, &one.at);
+        let by_permission = matches!(key, SiteKey::Unix(_));
+        let accept_proxy = self.accept_proxy(&view, by_permission);
+        Some(Site {
+            name: one.name.clone(),
+            at: one.at.clone(),
+            hosts: self.hosts(&view, key),
+            listen: self.site_listeners(&view, key, tls.is_some()),
+            tls,
+            accept_proxy,
+            routes: self.routes(one, &view),
+        })
+    }
+
+    /// TLS of a site: on the implied ports also without a word about it.
+    fn site_tls(&mut self, view: &View<'_>, key: &SiteKey, at: &At) -> Option<Tls> {
+        let written = match view.written("tls") {
+            Some(written) if self.automatic(&written) => return None,
+            Some(written) => written,
+            None if view.mentions("tls") => return None,
+            None if matches!(key, SiteKey::Implied(_)) => {
+                let table = crate::check::Table::default();
+                Checked { value: Value::Table(table), at: at.clone() }
+            }
+            None => return None,
+        };
+        let mut tls = self.tls_as(&written, view, at)?;
+        // The only protocol of sites; RFC 7301 §6 registers its name.
+        tls.alpn = vec!["http/1.1".to_owned()];
+        Some(tls)
+    }
+
+    /// Certificates that are fetched, which is not a path.
+    fn automatic(&mut self, written: &Checked) -> bool {
+        let automatic = matches!(written.at.text(), "\"auto\"" | "'auto'");
+        if automatic && !self.warned(Code::NotYet, &written.at) {
+            let message = "\"auto\" is not in this version";
+            let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }";
+            self.report.push_at(Code::NotYet, &written.at, message, "it will come later", cure);
+        }
+        automatic
+    }
+
+    /// That of the key first, each once.
+    fn hosts(&mut self, view: &View<'_>, key: &SiteKey) -> Vec<Host> {
+        let mut hosts = vec![match key {
+            SiteKey::Implied(host) | SiteKey::Port(host, _) => host.clone(),
+            SiteKey::Unix(_) => Host::Any,
+        }];
+        for item in view.list("alias") {
+            let Value::Host(host) = item.value else { continue };
+            if hosts.contains(&host) {
+                let message = format!("{host} is served by this site already");
+                self.report.push_at(Code::NoEffect, &item.at, message, "it is given twice", "remove it");
+                continue;
+            }
+            hosts.push(host);
+        }
+        hosts
+    }
+
+    fn site_listeners(&mut self, view: &View<'_>, key: &SiteKey, secure: bool) -> Vec<SiteListener> {
+        let ports = self.shared.ports;
+        let (port, secure, redirect) = match key {
+            SiteKey::Unix(path) => {
+                if let Some(written) = view.written("listen") {
+                    let message = "`listen` beside a Unix socket";
+                    let cure = "remove it, or write a site of its own for the address";
+                    self.report.push_at(Code::Excluded, &written.at, message, "it has no IP address", cure);
+                }
+                let addr = ListenAddr::Unix(path.clone());
+                return vec![SiteListener { addr, secure, redirects: false }];
+            }
+            SiteKey::Port(_, port) => (*port, secure, None),
+            SiteKey::Implied(_) if self.plain(view) => (ports.http, false, None),
+            SiteKey::Implied(_) => (ports.https, true, Some(ports.http)),
+        };
+        let ips: Vec<IpAddr> = view.list("listen").into_iter().filter_map(ip).collect();
+        let at = |port: u16, secure, redirects| {
+            addresses(&ips, port).into_iter().map(move |addr| SiteListener { addr, secure, redirects })
+        };
+        let redirects = redirect.into_iter().flat_map(|port| at(port, false, true));
+        at(port, secure, false).chain(redirects).collect()
+    }
+
+    /// Whether `tls = false` was written.
+    fn plain(&self, view: &View<'_>) -> bool {
+        matches!(view.written("tls"), Some(Checked { value: Value::Bool(false), .. }))
+    }
+}
+
+fn ip(item: Checked) -> Option<IpAddr> {
+    if let Value::Ip(ip) = item.value { Some(ip) } else { None }
+}
+
+/// The addresses with a port; the two that mean every address are one listener.
+fn addresses(ips: &[IpAddr], port: u16) -> Vec<ListenAddr> {
+    let every = |v4: bool| ips.iter().any(|ip| ip.is_unspecified() && ip.is_ipv4() == v4);
+    if every(true) && every(false) {
+        return vec![ListenAddr::All(port)];
+    }
+    let mut addresses = Vec::new();
+    for ip in ips {
+        let addr = ListenAddr::Ip(SocketAddr::new(*ip, port));
+        if !addresses.contains(&addr) {
+            addresses.push(addr);
+        }
+    }
+    addresses
+}
