@@ -2,6 +2,7 @@
 
 mod balance;
 mod endpoint;
+mod health;
 mod latency;
 pub mod name;
 mod pool;
@@ -9,6 +10,7 @@ mod random;
 
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
+pub use health::{Health, Transition};
 pub use latency::Latency;
 pub use pool::{DialError, Dialled, Pool};
 pub use random::Random;
