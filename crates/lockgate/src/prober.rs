@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
+use check::Wrong;
 pub(crate) use check::{Ask, Check, Request};
 
 /// The members of pools that are to be checked; [`Prober::start`] begins with it.
@@ -144,10 +145,13 @@ impl Probe {
 
     async fn check_once(&self, member: &Member, health: &mut Health) {
         let began = Instant::now();
-        let wrong = self.check.run(member.endpoint()).await.err().map(|wrong| wrong.to_string());
+        let found = self.check.run(member.endpoint()).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
         let (pool, endpoint) = (&*self.finding.pool, &*self.finding.endpoint);
-        match health.observe(wrong.is_none()) {
+        let ours = found.as_ref().is_err_and(Wrong::is_ours);
+        let changed = if ours { None } else { health.observe(found.is_ok()) };
+        let wrong = found.err().map(|wrong| wrong.to_string());
+        match changed {
             None => {}
             Some(Transition::Up) => {
                 // What it did before it fell says nothing of what it does now.
@@ -162,6 +166,9 @@ impl Probe {
                     tracing::error!(pool, "every endpoint of the pool is down");
                 }
             }
+        }
+        if ours && self.finding.why.load().as_deref() != wrong.as_ref() {
+            tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint cannot be checked");
         }
         self.finding.why.store(wrong.map(Arc::new));
         self.finding.took.store(took, Ordering::Release);

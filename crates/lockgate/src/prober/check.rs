@@ -16,6 +16,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_proxy::upstream::{Endpoint, Place};
+use rustix::io::Errno;
 use tokio::time::timeout;
 
 use super::channel::Channel;
@@ -95,6 +96,18 @@ pub(super) enum Wrong {
     Lacking,
     #[error("no answer within {0:?}")]
     Late(Duration),
+}
+
+impl Wrong {
+    /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that took endpoints down,
+    /// a shortage of ours would be an outage of everything.
+    pub(super) fn is_ours(&self) -> bool {
+        let Self::Unreachable(error) = self else { return false };
+        matches!(
+            Errno::from_io_error(error),
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL)
+        )
+    }
 }
 
 impl Check {
