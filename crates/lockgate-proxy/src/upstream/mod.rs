@@ -2,6 +2,7 @@
 
 mod balance;
 mod endpoint;
+mod health;
 mod latency;
 mod lease;
 pub mod name;
@@ -10,6 +11,7 @@ mod random;
 
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
+pub use health::{Health, Transition};
 pub use latency::Latency;
 pub use lease::{Keeping, Lease, Tried, Upstream, Wanted};
 pub use pool::{DialError, Dialled, Pool};

@@ -222,3 +222,33 @@ async fn first_free(endpoints: &[&Arc<Endpoint>]) -> Hold {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relay_goes_to_the_least_busy_for_its_weight_then_to_who_failed_lately_and_never_to_who_is_down() {
+        let endpoint = |label: &str| {
+            let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+            Arc::new(Endpoint::new(label.into(), "127.0.0.1".into(), place, None))
+        };
+        let members = [("a", 1), ("b", 1), ("c", 3), ("d", 1)];
+        let members = members.map(|(label, weight)| Member::new(endpoint(label), weight));
+        let pool = Pool::new(members.into(), Balance::Least, None);
+        let order =
+            |now| -> String { pool.order(now).iter().map(|endpoint| endpoint.label.as_str()).collect() };
+        assert_eq!([order(0), order(0), order(0)], ["abcd", "bcda", "cdab"]);
+        let holds = [(0, 1), (2, 2), (1, 3)].map(|(at, count)| {
+            let endpoint = pool.members()[at].endpoint();
+            (0..count).map(|_| endpoint.try_take()).collect::<Vec<_>>()
+        });
+        pool.members()[3].set_up(false);
+        assert_eq!(order(0), "cab");
+        pool.members()[2].endpoint().failed(Failure::Unreachable, 0);
+        assert_eq!((order(0), order(1_000)), ("abc".into(), "cab".into()));
+        drop(holds);
+        pool.members().iter().for_each(|member| member.set_up(false));
+        assert!(order(0).is_empty());
+    }
+}

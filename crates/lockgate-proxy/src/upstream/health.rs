@@ -1,0 +1,96 @@
+//! Whether an endpoint is up, by what its checks found: a count of equal findings, without clock, socket or log.
+
+/// Up until checks say otherwise.
+///
+/// The first check decides alone, so that a start is with what works; after it `fall` failures in a row take the endpoint
+/// down and `rise` successes in a row bring it back. One that has never been seen up needs a single success as well: it
+/// has not shown that it comes and goes.
+#[derive(Debug, Clone)]
+pub struct Health {
+    fall: u32,
+    rise: u32,
+    up: bool,
+    /// Whether a check has succeeded, ever.
+    proven: bool,
+    /// Findings in a row that contradict what it is held for.
+    against: u32,
+}
+
+/// What a finding changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transition {
+    /// It serves again.
+    Up,
+    /// It serves no longer.
+    Down,
+}
+
+impl Health {
+    /// Up; falls after `fall` failures, rises after `rise` successes, each at least 1.
+    pub fn new(fall: u32, rise: u32) -> Self {
+        Self { fall: fall.max(1), rise: rise.max(1), up: true, proven: false, against: 0 }
+    }
+
+    /// Whether it is held to be up.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Takes what a check found: whether the endpoint did as it should.
+    pub fn observe(&mut self, well: bool) -> Option<Transition> {
+        let enough = match (self.proven, well) {
+            (false, _) => 1,
+            (true, true) => self.rise,
+            (true, false) => self.fall,
+        };
+        self.proven |= well;
+        if well == self.up {
+            self.against = 0;
+            return None;
+        }
+        self.against += 1;
+        if self.against < enough {
+            return None;
+        }
+        (self.up, self.against) = (well, 0);
+        Some(if well { Transition::Up } else { Transition::Down })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What it is held for after each finding: `+` and `-` in, `U` and `D` where it changes and `.` where not out.
+    fn story(fall: u32, rise: u32, findings: &str) -> String {
+        let mut health = Health::new(fall, rise);
+        let findings = findings.chars().map(|finding| match health.observe(finding == '+') {
+            Some(Transition::Up) => 'U',
+            Some(Transition::Down) => 'D',
+            None => '.',
+        });
+        findings.collect()
+    }
+
+    #[test]
+    fn it_falls_and_rises_by_findings_in_a_row() {
+        for (fall, rise, findings, changes) in [
+            (3, 2, "+--+---", "......D"),
+            (3, 2, "+---+-++", "...D...U"),
+            (3, 2, "+---++---", "...D.U..D"),
+            (1, 1, "+-+-", ".DUD"),
+            (0, 0, "+-+-", ".DUD"),
+            // The first check decides, and so does the first success.
+            (3, 2, "-", "D"),
+            (3, 2, "---+--+---", "D..U.....D"),
+            (3, 2, "+", "."),
+        ] {
+            assert_eq!(story(fall, rise, findings), changes, "{findings}");
+        }
+    }
+
+    #[test]
+    fn it_is_up_before_anything_was_found() {
+        assert!(Health::new(3, 2).is_up());
+    }
+}

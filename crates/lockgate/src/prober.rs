@@ -1,0 +1,195 @@
+//! Active checks of endpoints: one thread for the process, whose findings take members out of their pools and back.
+//!
+//! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it reads one flag.
+
+mod channel;
+mod check;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use lockgate_proxy::upstream::{Health, Member, Pool, Random, Transition};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+use tokio::time::{Instant, sleep_until};
+
+use check::Wrong;
+pub(crate) use check::{Ask, Check, Request};
+
+/// The members of pools that are to be checked; [`Prober::start`] begins with it.
+#[derive(Default)]
+pub(crate) struct Prober {
+    probes: Vec<Probe>,
+}
+
+/// One member of one pool: the same endpoint may be checked otherwise in another pool.
+#[derive(Clone)]
+struct Probe {
+    pool: Arc<Pool>,
+    /// Its place among the pool's members.
+    place: usize,
+    check: Arc<Check>,
+    finding: Arc<Finding>,
+}
+
+/// What the last check found, for whoever shows it.
+struct Finding {
+    /// The pool's name.
+    pool: String,
+    /// The endpoint's label.
+    endpoint: String,
+    /// Microseconds, and [`NOT_YET`] before the first.
+    took: AtomicU64,
+    /// What was wrong; nothing when it was well.
+    why: ArcSwapOption<String>,
+}
+
+const NOT_YET: u64 = u64::MAX;
+
+/// What is known of one member of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// The pool's name.
+    pub(crate) pool: String,
+    /// The endpoint's label.
+    pub(crate) endpoint: String,
+    /// Whether it is in the pool.
+    pub(crate) up: bool,
+    /// How long the last check took, if there was one.
+    pub(crate) took: Option<Duration>,
+    /// What the last check found wrong, if anything.
+    pub(crate) why: Option<Arc<String>>,
+}
+
+/// Where every member that is checked can be looked up.
+#[derive(Clone)]
+pub(crate) struct Standings(Arc<[Probe]>);
+
+impl Standings {
+    /// All as they are now, in the order in which they were given to the prober.
+    pub(crate) fn now(&self) -> Vec<Standing> {
+        self.0.iter().map(Probe::standing).collect()
+    }
+}
+
+/// The thread that checks; dropping this ends it.
+pub(crate) struct Probing {
+    _end: oneshot::Sender<()>,
+}
+
+impl Prober {
+    /// Checks every member of `pool` as `check` says.
+    pub(crate) fn watch(&mut self, name: &str, pool: &Arc<Pool>, check: Check) {
+        let check = Arc::new(check);
+        for (place, member) in pool.members().iter().enumerate() {
+            let finding = Finding {
+                pool: name.to_owned(),
+                endpoint: member.endpoint().label.clone(),
+                took: AtomicU64::new(NOT_YET),
+                why: ArcSwapOption::empty(),
+            };
+            self.probes.push(Probe {
+                pool: Arc::clone(pool),
+                place,
+                check: Arc::clone(&check),
+                finding: Arc::new(finding),
+            });
+        }
+    }
+
+    /// Where the findings can be looked up while the checks go on.
+    pub(crate) fn standings(&self) -> Standings {
+        Standings(self.probes.clone().into())
+    }
+
+    /// Starts the thread, with the first check of each member at once; `None` when there is nothing to check.
+    ///
+    /// # Errors
+    /// When there can be no thread or no runtime.
+    pub(crate) fn start(self) -> io::Result<Option<Probing>> {
+        if self.probes.is_empty() {
+            return Ok(None);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (end, ended) = oneshot::channel();
+        thread::Builder::new().name("prober".into()).spawn(move || {
+            let tasks = LocalSet::new();
+            for probe in self.probes {
+                tasks.spawn_local(probe.keep_checking());
+            }
+            // What is left of the checks is dropped with the runtime.
+            tasks.block_on(&runtime, async {
+                let _ = ended.await;
+            });
+        })?;
+        Ok(Some(Probing { _end: end }))
+    }
+}
+
+impl Probe {
+    async fn keep_checking(self) {
+        let Some(member) = self.pool.members().get(self.place) else { return };
+        let mut health = Health::new(self.check.fall, self.check.rise);
+        let random = Random::new();
+        loop {
+            let began = Instant::now();
+            self.check_once(member, &mut health).await;
+            // A check that took longer than that is followed by the next at once.
+            sleep_until(began + jittered(self.check.every, random.next())).await;
+        }
+    }
+
+    async fn check_once(&self, member: &Member, health: &mut Health) {
+        let began = Instant::now();
+        let found = self.check.run(member.endpoint()).await;
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
+        let (pool, endpoint) = (&*self.finding.pool, &*self.finding.endpoint);
+        let ours = found.as_ref().is_err_and(Wrong::is_ours);
+        let changed = if ours { None } else { health.observe(found.is_ok()) };
+        let wrong = found.err().map(|wrong| wrong.to_string());
+        match changed {
+            None => {}
+            Some(Transition::Up) => {
+                // What it did before it fell says nothing of what it does now.
+                member.endpoint().forgive();
+                member.set_up(true);
+                tracing::info!(endpoint, pool, "the endpoint is up");
+            }
+            Some(Transition::Down) => {
+                member.set_up(false);
+                tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint is down");
+                if !self.pool.members().iter().any(Member::is_up) {
+                    tracing::error!(pool, "every endpoint of the pool is down");
+                }
+            }
+        }
+        if ours && self.finding.why.load().as_deref() != wrong.as_ref() {
+            tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint cannot be checked");
+        }
+        self.finding.why.store(wrong.map(Arc::new));
+        self.finding.took.store(took, Ordering::Release);
+    }
+
+    fn standing(&self) -> Standing {
+        let took = self.finding.took.load(Ordering::Acquire);
+        Standing {
+            pool: self.finding.pool.clone(),
+            endpoint: self.finding.endpoint.clone(),
+            up: self.pool.members().get(self.place).is_some_and(Member::is_up),
+            took: (took != NOT_YET).then(|| Duration::from_micros(took)),
+            why: self.finding.why.load_full(),
+        }
+    }
+}
+
+/// Plus or minus a tenth, so that many checks, and those of many proxies, do not keep coming together.
+fn jittered(every: Duration, random: u64) -> Duration {
+    every.mul_f64(0.9 + 0.2 * (random >> 32) as f64 / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has no deadline and
+//! draws no conclusion.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_http::fields::Fields;
+use lockgate_http::h1::body::{BodyError, Decoder, Part};
+use lockgate_http::h1::framing::{self, FramingError};
+use lockgate_http::h1::{HeadError, Limits, encode, parse};
+use lockgate_http::head::{Method, ResponseHead};
+use lockgate_net::dial::{Target, dial};
+use lockgate_net::socket::Socket;
+use lockgate_net::tls::Connector;
+use lockgate_net::tls::handshake::{self, HandshakeError};
+use lockgate_proxy::upstream::{Endpoint, Place};
+use rustix::io::Errno;
+use tokio::time::timeout;
+
+use super::channel::Channel;
+
+/// Bytes of a body that are looked through for what is expected.
+const BODY_MAX: usize = 64 * 1024;
+/// Bytes that an answer may have in all: interim answers, its head, and a body in small chunks.
+const ANSWER_MAX: usize = 512 * 1024;
+
+/// How the endpoints of a pool are checked.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    /// What is asked.
+    pub(crate) ask: Ask,
+    /// The port to ask at, if it is not the one that serves; a Unix socket has none.
+    pub(crate) port: Option<u16>,
+    /// TLS to the endpoint, if it wants it.
+    pub(crate) tls: Option<Arc<Connector>>,
+    /// What goes before everything else, in plain: a PROXY header that says that we speak for ourselves.
+    pub(crate) preface: Vec<u8>,
+    /// From the beginning of a check to the beginning of the next, plus or minus a tenth.
+    pub(crate) every: Duration,
+    /// For the whole of one check.
+    pub(crate) timeout: Duration,
+    /// Failures in a row that take an endpoint down.
+    pub(crate) fall: u32,
+    /// Successes in a row that bring it back.
+    pub(crate) rise: u32,
+}
+
+/// What is asked of an endpoint.
+#[derive(Debug, Clone)]
+pub(crate) enum Ask {
+    /// That it can be connected to, and TLS made where it has it.
+    Connection,
+    /// A request of HTTP/1.1.
+    Http(Request),
+}
+
+/// A request, and what the answer must be.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// `GET`, mostly. A token.
+    pub(crate) method: String,
+    /// With its query: what goes on the request line.
+    pub(crate) path: String,
+    /// Statuses that are well.
+    pub(crate) statuses: Vec<RangeInclusive<u16>>,
+    /// What the first 64 KB of the body must have somewhere.
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+/// What is wrong with an endpoint.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Wrong {
+    #[error("its name does not resolve")]
+    Unresolved,
+    #[error("cannot connect: {0}")]
+    Unreachable(io::Error),
+    #[error("TLS: {0}")]
+    Tls(#[from] HandshakeError),
+    #[error("the connection broke: {0}")]
+    Broke(#[from] io::Error),
+    #[error("no answer before the connection ended")]
+    Ended,
+    #[error("the answer is malformed: {0}")]
+    Head(#[from] HeadError),
+    #[error("the answer is malformed: {0}")]
+    Framing(#[from] FramingError),
+    #[error("the answer is malformed: {0}")]
+    Body(#[from] BodyError),
+    #[error("the answer is too long")]
+    TooLong,
+    #[error("answered {0}")]
+    Status(u16),
+    #[error("the answer's body lacks what is expected")]
+    Lacking,
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+}
+
+impl Wrong {
+    /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that took endpoints down,
+    /// a shortage of ours would be an outage of everything.
+    pub(super) fn is_ours(&self) -> bool {
+        let Self::Unreachable(error) = self else { return false };
+        matches!(
+            Errno::from_io_error(error),
+            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM | Errno::ADDRNOTAVAIL)
+        )
+    }
+}
+
+impl Check {
+    /// Checks `endpoint` once.
+    ///
+    /// Of a name's addresses the first that can be connected to is asked, as requests go to it too; each has its share
+    /// of the time.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
+        let whole = async {
+            let (socket, target) = self.connect(endpoint).await?;
+            let mut channel = self.secure(endpoint, socket).await?;
+            let Ask::Http(request) = &self.ask else {
+                channel.close().await;
+                return Ok(());
+            };
+            channel.send(&request.encode(&host(endpoint.place(), &target, self.tls.is_some()))).await?;
+            request.read_answer(&mut channel).await?;
+            channel.close().await;
+            Ok(())
+        };
+        timeout(self.timeout, whole).await.unwrap_or(Err(Wrong::Late(self.timeout)))
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> Result<(Socket, Target), Wrong> {
+        let targets = endpoint.place().targets();
+        let share = self.timeout / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+        let mut wrong = Wrong::Unresolved;
+        for target in targets {
+            let target = match (target, self.port) {
+                (Target::Tcp(mut address), Some(port)) => {
+                    address.set_port(port);
+                    Target::Tcp(address)
+                }
+                (target, _) => target,
+            };
+            match timeout(share, dial(&target)).await {
+                Ok(Ok(socket)) => return Ok((socket, target)),
+                Ok(Err(error)) => wrong = Wrong::Unreachable(error),
+                Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
+            }
+        }
+        if let Place::Name(name) = endpoint.place() {
+            // Perhaps it has moved.
+            name.failed();
+        }
+        Err(wrong)
+    }
+
+    async fn secure(&self, endpoint: &Endpoint, socket: Socket) -> Result<Channel, Wrong> {
+        let Some(connector) = &self.tls else {
+            let mut channel = Channel::new(socket, None);
+            channel.send(&self.preface).await?;
+            return Ok(channel);
+        };
+        let made = handshake::connect(&socket, connector, &endpoint.host, self.preface.clone()).await?;
+        Ok(Channel::new(socket, Some(made.session)))
+    }
+}
+
+/// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
+fn host(place: &Place, target: &Target, tls: bool) -> String {
+    let (host, port) = match (place, target) {
+        (Place::Name(name), Target::Tcp(address)) => (name.host().to_owned(), address.port()),
+        (_, Target::Tcp(address)) if address.is_ipv6() => (format!("[{}]", address.ip()), address.port()),
+        (_, Target::Tcp(address)) => (address.ip().to_string(), address.port()),
+        // A Unix socket has no name, and HTTP/1.1 no request without one.
+        (_, Target::Unix(_)) => return "localhost".to_owned(),
+    };
+    let usual = if tls { 443 } else { 80 };
+    if port == usual { host } else { format!("{host}:{port}") }
+}
+
+impl Request {
+    fn encode(&self, host: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        encode::request_line(&mut out, self.method.as_bytes(), self.path.as_bytes());
+        let agent = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
+        for (name, value) in
+            [("Host", host), ("User-Agent", agent), ("Accept", "*/*"), ("Connection", "close")]
+        {
+            encode::field(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        encode::end(&mut out);
+        out
+    }
+
+    async fn read_answer(&self, channel: &mut Channel) -> Result<(), Wrong> {
+        let (mut received, mut head, mut progress) =
+            (Vec::new(), ResponseHead::default(), parse::Progress::default());
+        let mut interim = 0;
+        loop {
+            let parsed = parse::response(&received, &mut progress, &Limits::default(), &mut head)?;
+            if let Some(used) = parsed {
+                received.drain(..used);
+                if !head.is_interim() {
+                    break;
+                }
+                interim += used;
+                if interim > ANSWER_MAX {
+                    return Err(Wrong::TooLong);
+                }
+            } else if !channel.receive(&mut received).await? {
+                return Err(Wrong::Ended);
+            }
+        }
+        if !self.statuses.iter().any(|range| range.contains(&head.status)) {
+            return Err(Wrong::Status(head.status));
+        }
+        let length = framing::response(Method::of(self.method.as_bytes()), &head)?;
+        match &self.body {
+            None => Ok(()),
+            Some(expected) if expected.is_empty() => Ok(()),
+            Some(expected) => look_for(expected, Decoder::new(length), received, channel).await,
+        }
+    }
+}
+
+/// Reads the body as far as it must.
+async fn look_for(
+    expected: &[u8],
+    mut decoder: Decoder,
+    mut received: Vec<u8>,
+    channel: &mut Channel,
+) -> Result<(), Wrong> {
+    let (mut body, mut trailers, mut all, mut at) = (Vec::new(), Fields::default(), received.len(), 0);
+    loop {
+        let rest = received.get(at..).unwrap_or_default();
+        match decoder.decode(rest, &Limits::default(), &mut trailers)? {
+            Part::Data(range) => {
+                // What was looked through before cannot have it, but for an end that is its beginning.
+                let from = body.len().saturating_sub(expected.len());
+                body.extend_from_slice(rest.get(range.clone()).unwrap_or_default());
+                body.truncate(BODY_MAX);
+                if contains(body.get(from..).unwrap_or_default(), expected) {
+                    return Ok(());
+                }
+                if body.len() == BODY_MAX {
+                    return Err(Wrong::Lacking);
+                }
+                at += range.end;
+            }
+            Part::End(_) => return Err(Wrong::Lacking),
+            Part::More(used) => {
+                received.drain(..at + used);
+                at = 0;
+                let before = received.len();
+                if !channel.receive(&mut received).await? {
+                    return Err(if decoder.may_close() { Wrong::Lacking } else { Wrong::Ended });
+                }
+                all += received.len() - before;
+                if all > ANSWER_MAX {
+                    return Err(Wrong::TooLong);
+                }
+            }
+        }
+    }
+}
+
+fn contains(text: &[u8], expected: &[u8]) -> bool {
+    text.windows(expected.len()).any(|part| part == expected)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+//! The prober against origins that are scripted check by check: that the next check has come says that the last one
+//! was taken into account.
+
+use std::time::Duration;
+
+use lockgate_proxy::upstream::{Balance, Endpoint, Failure, Place};
+use lockgate_testkit::{DEADLINE, Origin, Wire};
+
+use super::*;
+
+fn check(ask: Ask) -> Check {
+    let every = Duration::from_millis(1);
+    Check { ask, port: None, tls: None, preface: Vec::new(), every, timeout: DEADLINE, fall: 2, rise: 2 }
+}
+
+fn request() -> Ask {
+    Ask::Http(Request { method: "GET".into(), path: "/".into(), statuses: vec![200..=299], body: None })
+}
+
+fn endpoint(origin: &Origin) -> Arc<Endpoint> {
+    let place = Place::Ip(origin.socket_address());
+    Arc::new(Endpoint::new(origin.address(), "127.0.0.1".into(), place, None))
+}
+
+fn pool(endpoint: &Arc<Endpoint>) -> Arc<Pool> {
+    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None))
+}
+
+/// Reads the request of a check, and answers it when it is asked to.
+fn next(origin: &Origin) -> Wire {
+    let mut wire = origin.accept();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(wire.exactly(1));
+    }
+    wire
+}
+
+fn answer(mut wire: Wire, status: u16) {
+    wire.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n"));
+    wire.rest();
+}
+
+#[test]
+fn an_endpoint_falls_and_rises_by_what_it_answers() {
+    let origin = Origin::tcp();
+    let endpoint = endpoint(&origin);
+    let pool = pool(&endpoint);
+    let mut prober = Prober::default();
+    prober.watch("app", &pool, check(request()));
+    let standings = prober.standings();
+    let before = standings.now().remove(0);
+    assert_eq!((before.pool.as_str(), before.endpoint), ("app", origin.address()));
+    assert_eq!((before.up, before.took, before.why), (true, None, None));
+    let probing = prober.start().unwrap();
+    let mut wire = next(&origin);
+    endpoint.failed(Failure::Unreachable, 0);
+    for (status, up, why) in [
+        (200, true, None),
+        (500, true, Some("answered 500")),
+        (200, true, None),
+        (500, true, Some("answered 500")),
+        (503, false, Some("answered 503")),
+        (200, false, None),
+        (200, true, None),
+    ] {
+        assert!(endpoint.is_avoided(0), "what requests met is forgiven when it rises, not before");
+        answer(wire, status);
+        wire = next(&origin);
+        let now = standings.now().remove(0);
+        assert_eq!((now.up, now.why.as_ref().map(|why| why.as_str())), (up, why), "after {status}");
+        assert!(now.took.is_some());
+        assert_eq!(pool.choose(|_| true, 0, 0).is_some(), up);
+    }
+    assert!(!endpoint.is_avoided(0));
+    drop(probing);
+    // The check that was under way ends with the thread.
+    wire.rest();
+}
+
+#[test]
+fn one_endpoint_in_two_pools_is_checked_for_each() {
+    let origin = Origin::tcp();
+    let endpoint = endpoint(&origin);
+    let (strict, lenient) = (pool(&endpoint), pool(&endpoint));
+    let mut prober = Prober::default();
+    prober.watch("strict", &strict, check(request()));
+    prober.watch("lenient", &lenient, check(Ask::Connection));
+    let standings = prober.standings();
+    let _probing = prober.start().unwrap();
+    let answering = origin.serve(|wire| {
+        let mut byte = [0];
+        // Those that only connect send nothing.
+        if matches!(io::Read::read(wire, &mut byte), Ok(1)) {
+            wire.send("HTTP/1.1 500 X\r\nContent-Length: 0\r\n\r\n");
+            wire.rest();
+        }
+    });
+    lockgate_testkit::eventually("both were checked", || {
+        let now = standings.now();
+        (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6).then_some(())
+    });
+    assert_eq!(standings.now().iter().map(|standing| standing.up).collect::<Vec<_>>(), [false, true]);
+    assert!(strict.choose(|_| true, 0, 0).is_none() && lenient.choose(|_| true, 0, 0).is_some());
+}
+
+#[test]
+fn nothing_to_check_takes_no_thread() {
+    assert!(Prober::default().start().unwrap().is_none());
+}
+
+#[test]
+fn checks_are_spread_by_a_tenth() {
+    let every = Duration::from_secs(10);
+    assert_eq!(jittered(every, 0), Duration::from_secs(9));
+    assert_eq!(jittered(every, u64::MAX).as_millis(), 11_000);
+}
