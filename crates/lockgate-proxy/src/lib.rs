@@ -8,6 +8,7 @@
 
 pub mod access_log;
 pub mod action;
+pub mod admit;
 pub mod clock;
 pub mod downstream;
 pub mod limits;

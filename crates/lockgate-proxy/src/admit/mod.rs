@@ -1,0 +1,7 @@
+//! Who may ask, and how often: what is decided about a request before anything is done for it.
+//!
+//! Each room answers one question and knows neither requests nor answers: the loop that serves requests asks and says
+//! 401, 403, 429 or 503.
+
+pub mod networks;
+pub mod rate_limit;
