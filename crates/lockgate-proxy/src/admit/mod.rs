@@ -3,7 +3,10 @@
 //! Each room answers one question and knows neither requests nor answers: the loop that serves requests asks and says
 //! 401, 403, 429 or 503.
 
+pub mod basic_auth;
 pub mod htpasswd;
 pub mod networks;
 pub mod password_hash;
 pub mod rate_limit;
+mod remembered;
+pub mod verifier;
