@@ -57,7 +57,8 @@ impl Credentials {
         if !scheme.eq_ignore_ascii_case(b"Basic ") {
             return Err(CredentialsError::Scheme);
         }
-        let coded = rest.trim_ascii_start();
+        let spaces = rest.iter().take_while(|&&byte| byte == b' ').count();
+        let coded = rest.get(spaces..).unwrap_or_default();
         if coded.len() > LONGEST_CODED {
             return Err(CredentialsError::TooLong);
         }
@@ -243,7 +244,7 @@ mod tests {
 
     #[test]
     fn what_holds_no_user_and_password_is_refused() {
-        let cases: [(&[u8], CredentialsError); 17] = [
+        let cases: [(&[u8], CredentialsError); 18] = [
             (b"", CredentialsError::Scheme),
             (b"Basic", CredentialsError::Scheme),
             (b"Basic\tQTpi", CredentialsError::Scheme),
@@ -255,6 +256,7 @@ mod tests {
             (b"Basic YTo", CredentialsError::Base64),
             (b"Basic YTo==", CredentialsError::Base64),
             (b"Basic YTp=", CredentialsError::Base64),
+            (b"Basic \tYTo=", CredentialsError::Base64),
             (b"Basic YT o=", CredentialsError::Base64),
             (b"Basic YTo=, x", CredentialsError::Base64),
             (b"Basic Pz8_Pz8-", CredentialsError::Base64),
