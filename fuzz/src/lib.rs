@@ -5,12 +5,14 @@
 mod client_hello;
 mod config;
 mod http;
+mod passwords;
 mod proxy_protocol;
 mod tls_session;
 
 pub use client_hello::client_hello;
 pub use config::config;
 pub use http::{h1_chunked, h1_request, h1_response, h1_target};
+pub use passwords::{authorization, htpasswd};
 pub use proxy_protocol::proxy_protocol;
 pub use tls_session::tls_session;
 

@@ -5,11 +5,13 @@ use std::path::Path;
 
 #[test]
 fn every_kept_input_holds() {
+    replay("authorization", lockgate_fuzz::authorization);
     replay("client_hello", lockgate_fuzz::client_hello);
     replay("config", lockgate_fuzz::config);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
     replay("h1_request", lockgate_fuzz::h1_request);
     replay("h1_response", lockgate_fuzz::h1_response);
+    replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);

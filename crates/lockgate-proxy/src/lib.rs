@@ -9,6 +9,7 @@
 pub mod access_log;
 pub mod action;
 pub mod answer;
+pub mod admit;
 pub mod clock;
 pub mod downstream;
 mod escape;

@@ -92,7 +92,7 @@ impl PerClient {
     /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already as may be served:
     /// what waits costs a descriptor, so one client must not have all of them.
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<Place> {
-        let key = key(ip);
+        let key = client(ip);
         // The lock is held for one look-up, never over a wait.
         let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
         let client = shard.entry(key).or_insert_with(|| {
@@ -127,7 +127,8 @@ impl Drop for Place {
     }
 }
 
-fn key(ip: IpAddr) -> IpAddr {
+/// Whose an address is, wherever clients are told apart: an IPv6 client is its /64.
+pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
         v4 => v4,

@@ -1,0 +1,12 @@
+//! Who may ask, and how often: what is decided about a request before anything is done for it.
+//!
+//! Each room answers one question and knows neither requests nor answers: the loop that serves requests asks and says
+//! 401, 403, 429 or 503.
+
+pub mod basic_auth;
+pub mod htpasswd;
+pub mod networks;
+pub mod password_hash;
+pub mod rate_limit;
+mod remembered;
+pub mod verifier;

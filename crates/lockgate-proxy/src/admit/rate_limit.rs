@@ -1,0 +1,392 @@
+//! Rate limits that hold for the process: one bounded table of GCRA states for all limits, clients and workers.
+//!
+//! GCRA (the leaky bucket of ITU-T I.371) keeps one number per bucket: when it will be full again if nothing more
+//! comes. A bucket that is full again is as good as one that was never there, so it is forgotten first.
+//!
+//! **At the cap** (many more clients, or made-up header values, than there is room for) a shard gives up an eighth of
+//! its buckets: those that are full again; if that is not enough, the least used ones *of the limit that has the most*.
+//! So a flood under one limit makes the buckets of another one go only where that has more of them than the flood; and
+//! under its own limit it drops its own once-used buckets before one that is exhausted. Who wants an exhausted bucket
+//! forgotten must exhaust as many others as there is room for, and had more requests from those than he regains by it.
+//! Nobody is ever refused because the table is full.
+//!
+//! Knows no clock: the caller says what time it is.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::limits;
+
+/// Buckets of the process when nobody says otherwise: some 7 MB when all are in use.
+pub const BUCKETS: usize = 131_072;
+const SHARDS: usize = 64;
+/// A shard at its cap gives up this part of its buckets at once, so that a flood pays for looking through all of them
+/// only now and then.
+const GIVEN_UP: usize = 8;
+const SECOND: u64 = 1_000_000_000;
+
+/// So many requests in so long, and how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Nanoseconds in which one request is earned.
+    interval: u64,
+    /// Nanoseconds in which an exhausted bucket is full again.
+    depth: u64,
+}
+
+impl Rate {
+    /// `count` in each `period`, with up to `burst` at once. A rate above one in a nanosecond is one in a nanosecond.
+    pub fn new(count: NonZeroU32, period: Duration, burst: NonZeroU32) -> Self {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX);
+        let interval = (period / u64::from(count.get())).max(1);
+        Self { interval, depth: interval.saturating_mul(burst.get().into()) }
+    }
+}
+
+/// Whose request it is, under one limit.
+#[derive(Debug, Clone, Copy)]
+pub enum Key<'a> {
+    /// The client; an IPv6 client is its /64, within which it can choose its address freely.
+    Client(IpAddr),
+    /// The value of the header that the limit is about. Where it is absent, the client is the key.
+    Value(&'a [u8]),
+    /// Everybody together.
+    Route,
+}
+
+/// What is answered to one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It was counted, and may go on.
+    Allowed,
+    /// It was not counted.
+    Refused {
+        /// Whole seconds until one would be allowed, at least 1: the value of `Retry-After`.
+        retry_after: u64,
+    },
+}
+
+/// The buckets of all limits. There is one for the process.
+#[derive(Debug)]
+pub struct Buckets {
+    /// SipHash with keys of this process: who does not know them finds no two values that share a bucket.
+    names: RandomState,
+    limits: AtomicU32,
+    /// Buckets that one shard may have.
+    room: usize,
+    shards: Box<[Mutex<Shard>]>,
+}
+
+type Shard = HashMap<u64, Bucket, BuildHasherDefault<AlreadyHashed>>;
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    /// When it is full again, in the caller's nanoseconds.
+    full_at: u64,
+    limit: u32,
+}
+
+/// One limit of the configuration, over the table that it shares with the others.
+#[derive(Debug, Clone)]
+pub struct RateLimit {
+    id: u32,
+    rate: Rate,
+    buckets: Arc<Buckets>,
+}
+
+impl Buckets {
+    /// A table for at most `size` buckets (rounded up to a multiple of the shards); grows as they are needed.
+    pub fn new(size: usize) -> Arc<Self> {
+        Arc::new(Self {
+            names: RandomState::new(),
+            limits: AtomicU32::new(0),
+            room: size.div_ceil(SHARDS).max(GIVEN_UP),
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        })
+    }
+
+    /// A limit of its own: its buckets are no other limit's, also where keys are the same.
+    pub fn limit(self: &Arc<Self>, rate: Rate) -> RateLimit {
+        RateLimit { id: self.limits.fetch_add(1, Ordering::Relaxed), rate, buckets: Arc::clone(self) }
+    }
+
+    /// Buckets that are remembered.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
+    }
+
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl RateLimit {
+    /// Counts a request of `key` at `now`, in nanoseconds since anything, if it may go on.
+    ///
+    /// Every worker must mean the same by `now`; that one is a little behind another does no harm.
+    pub fn ask(&self, key: Key<'_>, now: u64) -> Decision {
+        let name = self.name(key);
+        // The map takes its place from the upper and lower bits, so the shard is chosen by those in the middle.
+        let shard = &self.buckets.shards[(name >> 32) as usize % SHARDS];
+        // Held for one look-up, or for one look through a shard that is full; never over a wait.
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if shard.len() >= self.buckets.room && !shard.contains_key(&name) {
+            make_room(&mut shard, self.buckets.room, now);
+        }
+        match shard.entry(name) {
+            Entry::Occupied(mut bucket) => {
+                let (full_at, decision) = self.rate.decide(bucket.get().full_at, now);
+                bucket.get_mut().full_at = full_at;
+                decision
+            }
+            Entry::Vacant(place) => {
+                let (full_at, decision) = self.rate.decide(now, now);
+                place.insert(Bucket { full_at, limit: self.id });
+                decision
+            }
+        }
+    }
+
+    /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two thousand million tables.
+    fn name(&self, key: Key<'_>) -> u64 {
+        let mut hasher = self.buckets.names.build_hasher();
+        hasher.write_u32(self.id);
+        match key {
+            Key::Client(ip) => {
+                hasher.write_u8(0);
+                match limits::client(ip) {
+                    IpAddr::V4(ip) => hasher.write_u32(ip.to_bits()),
+                    IpAddr::V6(ip) => hasher.write_u128(ip.to_bits()),
+                }
+            }
+            Key::Value(value) => {
+                hasher.write_u8(1);
+                hasher.write(value);
+            }
+            Key::Route => hasher.write_u8(2),
+        }
+        hasher.finish()
+    }
+}
+
+impl Rate {
+    /// When the bucket is full again after this request, and whether it may go on.
+    fn decide(self, full_at: u64, now: u64) -> (u64, Decision) {
+        let then = full_at.max(now).saturating_add(self.interval);
+        let early = (then - now).saturating_sub(self.depth);
+        if early == 0 {
+            (then, Decision::Allowed)
+        } else {
+            (full_at, Decision::Refused { retry_after: early.div_ceil(SECOND) })
+        }
+    }
+}
+
+/// Gives up an eighth of a full shard, as said above.
+fn make_room(shard: &mut Shard, room: usize, now: u64) {
+    let enough = room - room / GIVEN_UP;
+    shard.retain(|_, bucket| bucket.full_at > now);
+    while shard.len() > enough {
+        let mut sizes: HashMap<u32, usize> = HashMap::new();
+        for bucket in shard.values() {
+            *sizes.entry(bucket.limit).or_default() += 1;
+        }
+        let Some((&limit, _)) = sizes.iter().max_by_key(|(limit, size)| (**size, Reverse(**limit))) else {
+            return;
+        };
+        let of_limit = shard.iter().filter(|(_, bucket)| bucket.limit == limit);
+        let mut least_used: Vec<_> = of_limit.map(|(name, bucket)| (bucket.full_at, *name)).collect();
+        // Under one limit, the one that is full again soonest is the least used, and of equally used ones the oldest.
+        least_used.sort_unstable();
+        // At most half of it; then whoever has the most by now.
+        let excess = (shard.len() - enough).min(least_used.len().div_ceil(2));
+        for (_, name) in least_used.into_iter().take(excess) {
+            shard.remove(&name);
+        }
+    }
+}
+
+/// What is hashed here are names, which are hashes.
+#[derive(Debug, Default, Clone, Copy)]
+struct AlreadyHashed(u64);
+
+impl Hasher for AlreadyHashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const IP: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn rate(count: u32, seconds: u64, burst: u32) -> Rate {
+        let some = |number| NonZeroU32::new(number).unwrap();
+        Rate::new(some(count), Duration::from_secs(seconds), some(burst))
+    }
+
+    fn allowed(limit: &RateLimit, key: Key<'_>, now: u64, times: usize) -> usize {
+        (0..times).filter(|_| limit.ask(key, now) == Decision::Allowed).count()
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate_holds() {
+        let limit = Buckets::new(BUCKETS).limit(rate(20, 1, 40));
+        let client = Key::Client(IP);
+        assert_eq!(allowed(&limit, client, 0, 100), 40);
+        assert_eq!(limit.ask(client, 49 * MS), Decision::Refused { retry_after: 1 });
+        assert_eq!(allowed(&limit, client, 50 * MS, 100), 1);
+        // Half a second earns ten; what was refused has cost nothing.
+        assert_eq!(allowed(&limit, client, 550 * MS, 100), 10);
+        assert_eq!(allowed(&limit, client, 3600 * SECOND, 100), 40);
+    }
+
+    #[test]
+    fn retry_after_is_when_one_is_allowed() {
+        for (count, seconds, burst, expected) in
+            [(1, 1, 1, 1), (1, 60, 1, 60), (10, 3600, 10, 360), (1000, 1, 1, 1)]
+        {
+            let limit = Buckets::new(BUCKETS).limit(rate(count, seconds, burst));
+            assert_eq!(allowed(&limit, Key::Route, 7, 100), burst as usize);
+            assert_eq!(limit.ask(Key::Route, 7), Decision::Refused { retry_after: expected });
+            assert_eq!(limit.ask(Key::Route, 7 + expected * SECOND), Decision::Allowed);
+        }
+    }
+
+    #[test]
+    fn two_workers_together_allow_exactly_the_burst() {
+        let limit = Buckets::new(BUCKETS).limit(rate(1, 3600, 1000));
+        let worker = || allowed(&limit, Key::Client(IP), 5, 5000);
+        let both = thread::scope(|scope| {
+            let workers = [scope.spawn(worker), scope.spawn(worker)];
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum::<usize>()
+        });
+        assert_eq!(both, 1000);
+    }
+
+    #[test]
+    fn a_worker_whose_time_is_behind_earns_nothing_by_it() {
+        let limit = Buckets::new(BUCKETS).limit(rate(1, 1, 2));
+        assert_eq!(allowed(&limit, Key::Route, 10 * SECOND, 5), 2);
+        assert_eq!(allowed(&limit, Key::Route, 9 * SECOND, 5), 0);
+        assert_eq!(allowed(&limit, Key::Route, 0, 5), 0);
+        assert_eq!(allowed(&limit, Key::Route, 11 * SECOND, 5), 1);
+    }
+
+    #[test]
+    fn limits_are_apart_although_their_keys_are_the_same() {
+        let buckets = Buckets::new(BUCKETS);
+        let (one, other) = (buckets.limit(rate(1, 60, 3)), buckets.limit(rate(1, 60, 5)));
+        for key in [Key::Client(IP), Key::Value(b"x"), Key::Route] {
+            assert_eq!(allowed(&one, key, 0, 10), 3);
+            assert_eq!(allowed(&other, key, 0, 10), 5);
+        }
+    }
+
+    #[test]
+    fn a_header_that_spells_an_address_is_not_that_client() {
+        let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
+        for key in [
+            Key::Client(IP),
+            Key::Value(&[1, 2, 0, 192]),
+            Key::Value(&[192, 0, 2, 1]),
+            Key::Value(b""),
+            Key::Route,
+        ] {
+            assert_eq!(allowed(&limit, key, 0, 2), 1, "{key:?}");
+        }
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_64_and_a_mapped_one_is_ipv4() {
+        let limit = Buckets::new(BUCKETS).limit(rate(1, 60, 1));
+        let ask = |ip: &str| limit.ask(Key::Client(ip.parse().unwrap()), 0) == Decision::Allowed;
+        assert!(ask("2001:db8::1") && !ask("2001:db8::ffff:1:2:3") && ask("2001:db8:0:1::1"));
+        assert!(ask("192.0.2.9") && !ask("::ffff:192.0.2.9"));
+    }
+
+    #[test]
+    fn a_flood_of_keys_stays_within_the_cap() {
+        let buckets = Buckets::new(BUCKETS);
+        let limit = buckets.limit(rate(1, 3600, 5));
+        for number in 0..300_000u32 {
+            assert_eq!(limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number)), Decision::Allowed);
+        }
+        assert!((BUCKETS / 2..=BUCKETS).contains(&buckets.len()), "{}", buckets.len());
+    }
+
+    #[test]
+    fn buckets_that_are_full_again_go_first() {
+        let buckets = Buckets::new(1024);
+        let limit = buckets.limit(rate(1, 1, 2));
+        let exhausted = Key::Client(IP);
+        for number in 0..1000u32 {
+            limit.ask(Key::Value(&number.to_be_bytes()), 0);
+        }
+        assert_eq!(allowed(&limit, exhausted, SECOND, 3), 2);
+        for number in 1000..1200u32 {
+            limit.ask(Key::Value(&number.to_be_bytes()), SECOND);
+        }
+        assert_eq!(allowed(&limit, exhausted, SECOND, 3), 0);
+    }
+
+    #[test]
+    fn a_flood_of_new_keys_does_not_refill_an_exhausted_bucket() {
+        let buckets = Buckets::new(1024);
+        let limit = buckets.limit(rate(10, 3600, 3));
+        assert_eq!(allowed(&limit, Key::Client(IP), 0, 10), 3);
+        for number in 0..100_000u32 {
+            limit.ask(Key::Value(&number.to_be_bytes()), u64::from(number));
+        }
+        assert_eq!(allowed(&limit, Key::Client(IP), 100_000, 10), 0);
+        assert!(buckets.len() <= 1024);
+    }
+
+    #[test]
+    fn a_flood_under_one_limit_leaves_the_buckets_of_another() {
+        let buckets = Buckets::new(1024);
+        let (fast, slow) = (buckets.limit(rate(20, 1, 2)), buckets.limit(rate(1, 3600, 1)));
+        // The buckets of the fast limit would all be full again long before any of the slow one.
+        let clients: Vec<_> = (0..100u8).map(|last| IpAddr::from([198, 51, 100, last])).collect();
+        for &client in &clients {
+            assert_eq!(allowed(&fast, Key::Client(client), 0, 5), 2);
+        }
+        for number in 0..100_000u32 {
+            slow.ask(Key::Value(&number.to_be_bytes()), 1);
+        }
+        assert!(clients.iter().all(|&client| allowed(&fast, Key::Client(client), 2, 5) == 0));
+    }
+
+    #[test]
+    fn extreme_rates_and_times_do_not_overflow() {
+        let most = NonZeroU32::MAX;
+        let fast = Buckets::new(BUCKETS).limit(Rate::new(most, Duration::from_nanos(1), most));
+        assert_eq!(fast.ask(Key::Route, u64::MAX), Decision::Allowed);
+        let slow = Buckets::new(BUCKETS).limit(Rate::new(NonZeroU32::MIN, Duration::MAX, most));
+        assert_eq!(slow.ask(Key::Route, u64::MAX), Decision::Allowed);
+        assert_eq!(slow.ask(Key::Route, 0), Decision::Allowed);
+    }
+}

@@ -1,0 +1,292 @@
+//! The threads that check passwords, which takes 1 ms to seconds each: never a worker's time.
+//!
+//! There is one for the process, for all files of users; its threads start with the first password. Each has a bounded
+//! queue. A password that many connections send at once is checked once, and one client cannot fill what waits: past
+//! either bound the answer is [`Outcome::Busy`], at once. A check that nobody waits for any more is not made.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+use super::htpasswd::{Account, User};
+use super::remembered::{Remembered, Seal};
+use crate::limits;
+
+/// Requests on their way to one thread.
+const QUEUE: usize = 1024;
+/// Different passwords that may wait for one thread: seconds, at the usual cost of bcrypt.
+const WAITING: usize = 64;
+/// Of these, how many may be one client's.
+const OF_ONE_CLIENT: usize = 8;
+
+/// What became of a user and a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// He is who he says.
+    Accepted(User),
+    /// He is not, or there is no such user, or nothing that could be one was sent.
+    Refused,
+    /// Too many are waiting to be checked: 503, not 401, so that no client forgets a password that is right.
+    Busy,
+}
+
+/// The threads, and the passwords that were right.
+pub struct Verifier {
+    remembered: Arc<Remembered>,
+    threads: NonZeroUsize,
+    queues: OnceLock<Vec<SyncSender<Job>>>,
+}
+
+/// One request's question.
+pub(super) struct Job {
+    /// Whose hash is checked against.
+    pub(super) account: Arc<Account>,
+    /// The account is not that of the user who was named: the answer is no, however the check ends.
+    pub(super) decoy: bool,
+    pub(super) password: Box<str>,
+    pub(super) seal: Seal,
+    pub(super) client: IpAddr,
+    /// Milliseconds, on the clock of those who ask.
+    pub(super) now: u64,
+    pub(super) answer: oneshot::Sender<Outcome>,
+}
+
+impl Verifier {
+    /// Will check on so many threads; they take time from the workers, so one or two are enough.
+    pub fn new(threads: NonZeroUsize) -> Arc<Self> {
+        Arc::new(Self { remembered: Arc::new(Remembered::new()), threads, queues: OnceLock::new() })
+    }
+
+    pub(super) fn remembered(&self) -> &Remembered {
+        &self.remembered
+    }
+
+    /// Hands over a question; it is answered at once if there is no room for it.
+    pub(super) fn submit(&self, job: Job) {
+        let queues = self.queues.get_or_init(|| self.start());
+        // The same password goes to the same thread, where it meets itself.
+        let place = usize::from(job.seal[0]).checked_rem(queues.len());
+        match place.and_then(|place| queues.get(place)) {
+            Some(queue) => {
+                if let Err(mpsc::TrySendError::Full(job) | mpsc::TrySendError::Disconnected(job)) =
+                    queue.try_send(job)
+                {
+                    let _ = job.answer.send(Outcome::Busy);
+                }
+            }
+            None => {
+                let _ = job.answer.send(Outcome::Busy);
+            }
+        }
+    }
+
+    fn start(&self) -> Vec<SyncSender<Job>> {
+        let one = |number| {
+            let (queue, jobs) = mpsc::sync_channel(QUEUE);
+            let remembered = Arc::clone(&self.remembered);
+            let thread = thread::Builder::new().name(format!("password-{number}"));
+            match thread.spawn(move || serve(&jobs, &remembered)) {
+                Ok(_) => Some(queue),
+                Err(error) => {
+                    tracing::error!(%error, "a thread that checks passwords did not start");
+                    None
+                }
+            }
+        };
+        (0..self.threads.get()).filter_map(one).collect()
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Verifier").field("threads", &self.threads).finish_non_exhaustive()
+    }
+}
+
+/// The life of one thread: it ends with the verifier.
+fn serve(jobs: &Receiver<Job>, remembered: &Remembered) {
+    let mut waiting = Waiting::default();
+    loop {
+        if waiting.checks.is_empty() {
+            let Ok(job) = jobs.recv() else { return };
+            waiting.add(job);
+        }
+        // All that has come while the last one was checked, so that the same ones meet.
+        while let Ok(job) = jobs.try_recv() {
+            waiting.add(job);
+        }
+        if let Some(check) = waiting.next() {
+            check.carry_out(remembered);
+        }
+    }
+}
+
+/// What one thread has before it.
+#[derive(Default)]
+struct Waiting {
+    checks: VecDeque<Check>,
+}
+
+/// One password to be checked, and all who wait for it.
+struct Check {
+    first: Job,
+    others: Vec<oneshot::Sender<Outcome>>,
+}
+
+impl Waiting {
+    fn add(&mut self, job: Job) {
+        if let Some(check) = self.checks.iter_mut().find(|check| check.first.seal == job.seal) {
+            // As many as there are connections at most, and they are limited.
+            check.others.push(job.answer);
+            return;
+        }
+        let client = limits::client(job.client);
+        let of_client = self.checks.iter().filter(|check| limits::client(check.first.client) == client);
+        if self.checks.len() >= WAITING || of_client.count() >= OF_ONE_CLIENT {
+            let _ = job.answer.send(Outcome::Busy);
+        } else {
+            self.checks.push_back(Check { first: job, others: Vec::new() });
+        }
+    }
+
+    /// The next one that somebody still waits for.
+    fn next(&mut self) -> Option<Check> {
+        while let Some(check) = self.checks.pop_front() {
+            if !check.first.answer.is_closed() || check.others.iter().any(|other| !other.is_closed()) {
+                return Some(check);
+            }
+        }
+        None
+    }
+}
+
+impl Check {
+    fn carry_out(self, remembered: &Remembered) {
+        let Job { account, decoy, password, seal, now, answer, .. } = self.first;
+        // It may have been found right after these have asked. A decoy is checked too: that takes as long.
+        let right = remembered.has(&seal, now) || account.hash.verify(&password);
+        let outcome = if right && !decoy {
+            remembered.insert(seal, now);
+            Outcome::Accepted(Arc::clone(&account.name))
+        } else {
+            Outcome::Refused
+        };
+        for answer in self.others.into_iter().chain([answer]) {
+            // Who has gone meanwhile needs no answer.
+            let _ = answer.send(outcome.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admit::htpasswd::Htpasswd;
+
+    const USERS: &str = "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n";
+
+    fn job(password: &str, seal: u8, client: [u8; 4]) -> (Job, oneshot::Receiver<Outcome>) {
+        let account = Arc::clone(Htpasswd::parse(USERS.as_bytes()).unwrap().find("alice").unwrap());
+        let (answer, outcome) = oneshot::channel();
+        let client = client.into();
+        (
+            Job {
+                account,
+                decoy: false,
+                password: password.into(),
+                seal: [seal; 32],
+                client,
+                now: 0,
+                answer,
+            },
+            outcome,
+        )
+    }
+
+    #[test]
+    fn the_same_password_is_checked_once_for_all_who_sent_it() {
+        let (mut waiting, remembered) = (Waiting::default(), Remembered::new());
+        let mut outcomes = Vec::new();
+        for client in 0..100 {
+            let (job, outcome) = job("open sesame", 1, [192, 0, 2, client]);
+            waiting.add(job);
+            outcomes.push(outcome);
+        }
+        assert_eq!(waiting.checks.len(), 1);
+        waiting.next().unwrap().carry_out(&remembered);
+        let accepted = Outcome::Accepted("alice".into());
+        assert!(outcomes.into_iter().all(|outcome| outcome.blocking_recv() == Ok(accepted.clone())));
+        assert!(waiting.next().is_none() && remembered.has(&[1; 32], 0));
+    }
+
+    #[test]
+    fn one_client_cannot_fill_what_waits() {
+        let mut waiting = Waiting::default();
+        let mut kept = Vec::new();
+        for guess in 0..20 {
+            let (job, mut outcome) = job("x", guess, [192, 0, 2, 1]);
+            waiting.add(job);
+            let busy = outcome.try_recv() == Ok(Outcome::Busy);
+            assert_eq!(busy, usize::from(guess) >= OF_ONE_CLIENT);
+            kept.push(outcome);
+        }
+        let (job, mut outcome) = job("open sesame", 200, [192, 0, 2, 2]);
+        waiting.add(job);
+        assert!(outcome.try_recv().is_err(), "another client's waits for its turn");
+    }
+
+    #[test]
+    fn no_more_wait_than_there_is_room_for() {
+        let mut waiting = Waiting::default();
+        let mut kept = Vec::new();
+        for guess in 0..100 {
+            let (job, mut outcome) = job("x", guess, [192, 0, 2, guess]);
+            waiting.add(job);
+            assert_eq!(outcome.try_recv() == Ok(Outcome::Busy), usize::from(guess) >= WAITING);
+            kept.push(outcome);
+        }
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_checked() {
+        let mut waiting = Waiting::default();
+        let (left, outcome) = job("x", 1, [192, 0, 2, 1]);
+        waiting.add(left);
+        drop(outcome);
+        let (stayed, outcome) = job("y", 2, [192, 0, 2, 1]);
+        waiting.add(stayed);
+        assert_eq!(waiting.next().unwrap().first.seal, [2; 32]);
+        assert!(waiting.next().is_none());
+        drop(outcome);
+    }
+
+    #[test]
+    fn a_decoy_is_refused_even_with_its_password_and_not_remembered() {
+        let remembered = Remembered::new();
+        let (mut job, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
+        job.decoy = true;
+        Check { first: job, others: Vec::new() }.carry_out(&remembered);
+        assert_eq!(outcome.blocking_recv(), Ok(Outcome::Refused));
+        assert!(!remembered.has(&[1; 32], 0));
+    }
+
+    #[test]
+    fn its_threads_end_with_the_verifier() {
+        let verifier = Verifier::new(NonZeroUsize::MIN);
+        let (right, outcome) = job("open sesame", 1, [192, 0, 2, 1]);
+        verifier.submit(right);
+        assert_eq!(outcome.blocking_recv(), Ok(Outcome::Accepted("alice".into())));
+        let kept = Arc::downgrade(&verifier.remembered);
+        drop(verifier);
+        // The thread has the last one: it goes when the thread does.
+        while kept.strong_count() > 0 {
+            thread::yield_now();
+        }
+    }
+}
