@@ -21,6 +21,7 @@ use lockgate_proxy::limits::{Limit, PerClient};
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::worker::{Published, Setup, Shared};
 use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::oneshot;
 
 use crate::assemble::{self, Assembly, Planned};
 use crate::exposition::Exposition;
@@ -237,7 +238,7 @@ fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
     }
 }
 
-/// Starts the workers; connections are accepted from here on.
+/// Starts the workers; connections are accepted once [`Running::begin`] says so.
 ///
 /// # Errors
 /// When the system has no room for another thread.
@@ -273,7 +274,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
     let mut sockets: Vec<_> =
         bound.into_iter().map(|bound| (bound.sockets.into_iter(), bound.owner)).collect();
-    let (mut pulses, mut tops, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut pulses, mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for number in 0..workers {
         let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else {
             break;
@@ -296,7 +297,8 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             let family = if matches!(planned.address, Address::Unix(_)) { Family::Unix } else { Family::Tcp };
             Some(Own { fd: sockets.next()?, family, owner: *owner, listener: Arc::clone(&planned.listener) })
         });
-        let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders) };
+        let (prepared, told) = oneshot::channel();
+        let task = Task { setup, sockets: own.collect(), orders: Arc::clone(&orders), prepared };
         let end = end.clone();
         let thread = thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
             // The supervisor outlives its workers, or the process is over.
@@ -305,6 +307,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         threads.push(thread?);
         pulses.push(pulse);
         tops.push(top);
+        preparing.push(told);
     }
     let lost = log.as_ref().map(LogWriter::lost);
     let exposition = Arc::new(Exposition::new(&assembly, shards, shared, tops, lost));
@@ -324,6 +327,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         orders,
         pulses,
         threads,
+        preparing,
         ended,
         left,
     })

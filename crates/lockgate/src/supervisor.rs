@@ -12,6 +12,7 @@ use lockgate_net::listen::Address;
 use lockgate_net::tls::{KeysReloaded, Rotation, TicketRing};
 use lockgate_proxy::clock::{Pulse, TICK};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::assemble::{Assembly, FIRST_ANSWERS};
@@ -66,12 +67,16 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     // A connection that came before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
     resolving.first_answers(FIRST_ANSWERS).await;
+    // What takes a descriptor takes it before the first connection can have the last one.
+    let watch = Watch::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared)?;
+    running.prepared().await?;
     running.announce();
     greet(&running);
     running.serve_metrics();
+    running.begin();
     // A worker that died is no failed start: whoever watches over us may start us again.
-    if running.serve(&mut signals).await {
+    if running.serve(&mut signals, watch).await {
         Ok(running.stop(signals).await)
     } else {
         Ok(ExitCode::from(UNCLEAN))
@@ -92,6 +97,8 @@ pub(crate) struct Running {
     pub(crate) orders: Arc<Orders>,
     pub(crate) pulses: Vec<Arc<Pulse>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
+    /// What each worker tells when it has what it needs for itself.
+    pub(crate) preparing: Vec<oneshot::Receiver<()>>,
     /// What each worker ended with.
     pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
     /// Workers that have not ended yet.
@@ -99,10 +106,31 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Waits until every worker has what it needs for itself.
+    ///
+    /// # Errors
+    /// What a worker ended with that could not have it.
+    async fn prepared(&mut self) -> io::Result<()> {
+        for told in self.preparing.drain(..) {
+            if told.await.is_err() {
+                let error = self.ended.recv().await.and_then(Result::err);
+                return Err(error.unwrap_or_else(|| io::Error::other("a worker has ended")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the workers accept. Not before all are prepared and the start is announced: connections take every
+    /// descriptor that there is, and a worker or the word to systemd that finds none left is the end of the process.
+    fn begin(&self) {
+        self.orders.give(Order::Serve);
+        self.pulses.iter().for_each(|pulse| pulse.nudge());
+    }
+
     /// Serves until it is to stop; false when a worker has died.
-    async fn serve(&mut self, signals: &mut Signals) -> bool {
+    async fn serve(&mut self, signals: &mut Signals, watch: Watch) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut changes = watch(self.assembly.files());
+        let mut changes = changes(watch);
         // What has changed between reading the files and watching them.
         self.reload(&[]);
         let mut tick = ticks(TICK);
@@ -299,10 +327,9 @@ impl Running {
     }
 }
 
-/// Watches files in a task of its own: it waits until they fall quiet, which nothing else may interrupt.
-fn watch(files: Vec<PathBuf>) -> UnboundedReceiver<Vec<PathBuf>> {
+/// Watches in a task of its own: it waits until the files fall quiet, which nothing else may interrupt.
+fn changes(mut watch: Watch) -> UnboundedReceiver<Vec<PathBuf>> {
     let (tell, changes) = unbounded_channel();
-    let mut watch = Watch::new(files);
     tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
     changes
 }

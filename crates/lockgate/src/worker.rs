@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,6 +11,7 @@ use lockgate_net::socket::Family;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::downstream::{Listener, accept};
 use lockgate_proxy::worker::{Setup, Worker};
+use tokio::sync::oneshot;
 
 /// What the supervisor wants of its workers; only ever goes up.
 #[derive(Debug, Default)]
@@ -19,12 +21,14 @@ pub(crate) struct Orders(AtomicU8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Order {
+    /// Accept nobody yet: another worker may still need a descriptor for itself.
+    Prepare = 0,
     /// Accept and serve.
-    Serve = 0,
+    Serve = 1,
     /// Accept what is in the backlog, and end when all connections have.
-    Stop = 1,
+    Stop = 2,
     /// Cut every connection.
-    Cut = 2,
+    Cut = 3,
 }
 
 impl Orders {
@@ -35,8 +39,9 @@ impl Orders {
 
     fn read(&self) -> Order {
         match self.0.load(Ordering::Acquire) {
-            0 => Order::Serve,
-            1 => Order::Stop,
+            0 => Order::Prepare,
+            1 => Order::Serve,
+            2 => Order::Stop,
             _ => Order::Cut,
         }
     }
@@ -58,6 +63,8 @@ pub(crate) struct Task {
     pub(crate) sockets: Vec<Own>,
     /// What the supervisor wants.
     pub(crate) orders: Arc<Orders>,
+    /// Told once it has every descriptor that it needs beside its connections'; dropped when it cannot have them.
+    pub(crate) prepared: oneshot::Sender<()>,
 }
 
 /// Runs one worker until it was told to stop and has no connection left; says how many it had to cut.
@@ -76,23 +83,28 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 async fn serve(task: Task) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
     let worker = Worker::new(task.setup);
-    let mut accepting = Vec::new();
-    for (place, own) in task.sockets.into_iter().enumerate() {
-        let socket = listen::Listener::new(own.fd, own.family, own.owner)?;
-        let listener = own.listener;
-        accepting.push(tokio::task::spawn_local(accept(
-            std::rc::Rc::clone(&worker),
-            socket,
-            place,
-            listener,
-        )));
+    let mut listening = Vec::new();
+    for own in task.sockets {
+        listening.push((listen::Listener::new(own.fd, own.family, own.owner)?, own.listener));
     }
+    // The supervisor gives up a start that does not hear this; it is never gone before.
+    let _ = task.prepared.send(());
+    while task.orders.read() == Order::Prepare {
+        pulse.next().await;
+    }
+    let accepting: Vec<_> = listening
+        .into_iter()
+        .enumerate()
+        .map(|(place, (socket, listener))| {
+            tokio::task::spawn_local(accept(Rc::clone(&worker), socket, place, listener))
+        })
+        .collect();
     let mut cut = 0;
     loop {
         pulse.next().await;
         worker.tick();
         match task.orders.read() {
-            Order::Serve => continue,
+            Order::Prepare | Order::Serve => continue,
             Order::Stop => worker.stop_accepting(),
             Order::Cut => {
                 worker.stop_accepting();

@@ -38,6 +38,16 @@ fn a_port_that_others_would_share_is_taken_too() {
 }
 
 #[test]
+fn who_has_no_descriptors_for_its_workers_is_never_ready() {
+    // 60 workers want their own listening socket and three more descriptors each.
+    let few = lockgate().workers(60).through(&["prlimit", "--nofile=160:160"]);
+    let ended = few.fail(&plain("127.0.0.1:9"));
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("os error 24"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("ready"), "{}", ended.stderr);
+}
+
+#[test]
 fn two_of_us_do_not_share_a_port() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().workers(2).start(&plain(origin.address()));
