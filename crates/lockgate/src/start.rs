@@ -15,7 +15,7 @@ use lockgate_config::{Code, Config, Loaded, LogTarget, Report, Workers};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::{self, Address, Bound, Owner};
 use lockgate_net::socket::Family;
-use lockgate_proxy::access_log::{Log, MaskIp};
+use lockgate_proxy::access_log::{Log, MaskIp, Style};
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
@@ -288,7 +288,10 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             pulse: Arc::clone(&pulse),
             cells,
             top: Arc::clone(&top),
-            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
+            log: log.as_ref().map(|writer| {
+                let style = Style { mask, ..Style::default() };
+                Log::new(writer.sender(), writer.lost(), style)
+            }),
             pipes,
         };
         let own = assembly.listeners.iter().zip(&mut sockets).filter_map(|(planned, (sockets, owner))| {
