@@ -18,6 +18,7 @@ use lockgate_net::socket::Family;
 use lockgate_proxy::access_log::{Log, MaskIp, Style};
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
+use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::worker::{Published, Setup, Shared};
 use tokio::sync::mpsc::unbounded_channel;
@@ -265,6 +266,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
         accept_failures: Counter::new(),
+        http: HttpCells::default(),
     }));
     let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.listeners.len());
     let orders = Arc::new(Orders::default());
