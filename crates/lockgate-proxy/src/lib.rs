@@ -14,6 +14,7 @@ pub mod downstream;
 mod escape;
 pub mod limits;
 pub mod metrics;
+pub mod popular;
 pub mod request_id;
 pub mod upstream;
 pub mod worker;
