@@ -70,6 +70,25 @@ impl Bounds {
         Duration::from_secs(24 * 3_600),
     ]);
 
+    /// For an exchange or a part of it: 0.5 ms (a small answer from nearby) to a minute, past which only downloads are.
+    pub const EXCHANGE: Self = Self::new(&[
+        Duration::from_micros(500),
+        Duration::from_millis(1),
+        Duration::from_micros(2_500),
+        Duration::from_millis(5),
+        Duration::from_millis(10),
+        Duration::from_millis(25),
+        Duration::from_millis(50),
+        Duration::from_millis(100),
+        Duration::from_millis(250),
+        Duration::from_millis(500),
+        Duration::from_secs(1),
+        Duration::from_millis(2_500),
+        Duration::from_secs(5),
+        Duration::from_secs(10),
+        Duration::from_secs(60),
+    ]);
+
     /// Takes bounds as they are written.
     ///
     /// # Panics

@@ -6,6 +6,7 @@
 //!
 //! Plain data of one worker: no sharing, no clock. What leaves the worker is a [`TopSnapshot`].
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -73,6 +74,16 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
     ///
     /// Call it while a connection lives, not only at its end: the throughput is as even as the calls are.
     pub fn add(&mut self, key: &K, now: u64, received: u64, sent: u64) {
+        self.add_borrowed(key, now, received, sent);
+    }
+
+    /// As [`add`](Self::add) by a borrowed form of the key, as `str` for `Box<str>`: an own one is made only when it gets
+    /// an entry.
+    pub fn add_borrowed<Q>(&mut self, key: &Q, now: u64, received: u64, sent: u64)
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ToOwned<Owned: Into<K>> + ?Sized,
+    {
         let bytes = Bytes { received, sent };
         if bytes.both() == 0 {
             return;
@@ -81,7 +92,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
         self.throughput.add(now, bytes);
         let slot = match self.slots.get(key) {
             Some(&slot) => slot,
-            None => self.admit(key),
+            None => self.admit(key.to_owned().into()),
         };
         let entry = &mut self.entries[slot];
         entry.bytes.add(bytes);
@@ -107,7 +118,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
     }
 
     /// Gives a key that has no entry one: a fresh one, or the smallest one's with its weight as error.
-    fn admit(&mut self, key: &K) -> usize {
+    fn admit(&mut self, key: K) -> usize {
         if self.entries.len() < self.capacity {
             let slot = self.entries.len();
             self.entries.push(Tracked {
@@ -119,7 +130,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
             // Zero is a lower bound like any other, and a heap stays one with it at the end only while all are
             // zero: until the table is full nobody asks for the smallest.
             self.heap.push(Ranked { weight: 0, slot });
-            self.slots.insert(key.clone(), slot);
+            self.slots.insert(key, slot);
             return slot;
         }
         let slot = self.smallest();
@@ -130,7 +141,7 @@ impl<K: Eq + Hash + Clone, S: BuildHasher> Top<K, S> {
             Tracked { key: key.clone(), bytes: Bytes::default(), error, throughput: Throughput::default() },
         );
         self.slots.remove(&evicted.key);
-        self.slots.insert(key.clone(), slot);
+        self.slots.insert(key, slot);
         slot
     }
 

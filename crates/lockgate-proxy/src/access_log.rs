@@ -1,8 +1,8 @@
-//! One record per connection, written as one line of JSON, and the worker's end of the way to the log.
+//! The access log: one record per relayed connection, one per exchange, and the worker's end of the way to the file.
 //!
-//! Does not decide what is worth a line, and writes no file: whole buffers of whole lines go to a channel.
+//! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in `exchange`.
 //!
-//! # The line
+//! # The line of a connection
 //! Fields in this order; one that does not apply is left out. Sizes are bytes, durations are seconds.
 //!
 //! | field | meaning |
@@ -27,15 +27,18 @@
 //! With [`MaskIp::Mask`] addresses lose their last octet (IPv4) or all but the first 48 bits (IPv6), and the ports
 //! are left out: behind a shared address a port and a time are as good as a name.
 
-mod json;
+mod exchange;
+mod line;
+mod log;
+mod stamp;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use json::{Fields, write_hex, write_time};
+pub use exchange::{CLIENT_LEFT, Downstream, Exchange, Failure, Request, Timings, Tls, Upstream};
+use line::{Fields, Json, Logfmt, Syntax, key, write_number};
+pub use log::{Log, Sample, Style};
+use stamp::Stamps;
 
 /// Why a connection ended. The names are the same in the log, in metric labels and in the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -168,6 +171,18 @@ pub enum MaskIp {
     Mask,
 }
 
+/// How a record becomes a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// One JSON object.
+    #[default]
+    Json,
+    /// What Apache and nginx call combined. A connection that is relayed has no request: `-` stands for what is missing.
+    Combined,
+    /// `name=value`, with the names of the JSON.
+    Logfmt,
+}
+
 /// What the log says of one connection. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -214,133 +229,62 @@ pub struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// Appends one JSON object and a line feed to `out`; allocates only when `out` must grow.
+    /// Appends its line; allocates only when `out` must grow.
     ///
     /// Texts longer than 512 bytes are cut, so that no peer can make a line longer than some 30 KB.
-    pub fn write_json(&self, out: &mut Vec<u8>, mask: MaskIp) {
-        out.extend_from_slice(b"{\"time\":\"");
-        write_time(out, self.accepted);
-        out.extend_from_slice(b"\",\"id\":\"");
-        write_hex(out, self.id);
-        out.push(b'"');
-        let mut fields = Fields(out);
-        fields.text("listener", self.listener);
-        write_address(&mut fields, ["client", "client_port"], self.client, mask);
-        write_address(&mut fields, ["peer", "peer_port"], self.peer, mask);
-        self.write_tls(&mut fields);
-        fields.number("received_bytes", self.received);
-        fields.number("sent_bytes", self.sent);
-        fields.some("handshake_seconds", self.handshake, Fields::seconds);
-        fields.some("connect_seconds", self.connect, Fields::seconds);
-        fields.seconds("duration_seconds", self.duration);
-        fields.some("endpoint", self.endpoint, Fields::text);
-        fields.text("cause", self.cause.as_str());
-        fields.text("side", self.side.as_str());
-        fields.some("detail", self.detail, Fields::text);
-        out.extend_from_slice(b"}\n");
-    }
-
-    fn write_tls(&self, fields: &mut Fields<'_>) {
-        fields.some("sni", self.sni, Fields::text);
-        fields.some("alpn", self.alpn, Fields::text);
-        fields.some("tls_version", self.tls_version, Fields::text);
-        fields.some("cipher", self.cipher, Fields::text);
-        fields.some("resumed", self.resumed, Fields::yes_or_no);
-        fields.some("client_cn", self.client_cn, Fields::text);
-    }
-}
-
-/// Bytes of lines at which a worker hands its buffer over without waiting for the tick.
-const HAND_OVER: usize = 32 * 1024;
-
-/// A worker's end of the log: collects lines and hands whole buffers to the thread that writes them.
-///
-/// Never waits. When the channel is full or closed the lines of the buffer are lost and counted, so what one worker
-/// holds is bounded by one buffer. What is left is handed over when it is dropped.
-#[derive(Debug)]
-pub struct Log {
-    sender: SyncSender<Vec<u8>>,
-    lost: Arc<AtomicU64>,
-    mask: MaskIp,
-    buffer: Vec<u8>,
-    lines: u64,
-}
-
-impl Log {
-    /// A log that hands its lines to `sender` and counts in `lost` those that could not be handed over.
-    pub fn new(sender: SyncSender<Vec<u8>>, lost: Arc<AtomicU64>, mask: MaskIp) -> Self {
-        Self { sender, lost, mask, buffer: Vec::new(), lines: 0 }
-    }
-
-    /// Adds one record; hands the buffer over when it has grown to 32 KB.
-    pub fn write(&mut self, record: &Record<'_>) {
-        record.write_json(&mut self.buffer, self.mask);
-        self.lines += 1;
-        if self.buffer.len() >= HAND_OVER {
-            self.flush();
-        }
-    }
-
-    /// Hands over what there is; to be called on every tick of the worker, so that no line waits long.
-    pub fn flush(&mut self) {
-        if self.buffer.is_empty() {
-            return;
-        }
-        // The next buffer will likely be as full as this one.
-        let next = Vec::with_capacity(self.buffer.len());
-        let lines = std::mem::take(&mut self.lines);
-        let full = std::mem::replace(&mut self.buffer, next);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.sender.try_send(full) {
-            self.lost.fetch_add(lines, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        self.flush();
-    }
-}
-
-/// The address, and the port where it is shown, as two fields.
-fn write_address(fields: &mut Fields<'_>, [name, port_name]: [&str; 2], address: Address, mask: MaskIp) {
-    match address {
-        Address::Unix => fields.text(name, "unix"),
-        Address::Ip(address) => {
-            fields.ip(name, shown(address.ip(), mask));
-            if mask == MaskIp::Keep {
-                fields.number(port_name, u64::from(address.port()));
+    fn write(&self, out: &mut Vec<u8>, stamps: &mut Stamps, format: Format, mask: MaskIp) {
+        match format {
+            Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.accepted), mask),
+            Format::Logfmt => {
+                self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.accepted), mask);
+            }
+            Format::Combined => {
+                // There was no request.
+                exchange::write_client(out, self.client, mask);
+                out.extend_from_slice(b" - - [");
+                stamps.write_common(out, self.accepted);
+                out.extend_from_slice(b"] \"-\" - ");
+                write_number(out, self.sent);
+                out.extend_from_slice(b" \"-\" \"-\"\n");
             }
         }
     }
-}
 
-/// The address as the log shows it. An IPv4 client of an IPv6 listener is an IPv4 client: masked as `::ffff:a.b.c.d`
-/// it would lose everything.
-fn shown(ip: IpAddr, mask: MaskIp) -> IpAddr {
-    match (ip.to_canonical(), mask) {
-        (ip, MaskIp::Keep) => ip,
-        (IpAddr::V4(ip), MaskIp::Mask) => {
-            let [a, b, c, _] = ip.octets();
-            Ipv4Addr::new(a, b, c, 0).into()
+    fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
+        fields.hex(key!("id"), self.id);
+        fields.text(key!("listener"), self.listener);
+        fields.address([key!("client"), key!("client_port")], self.client, mask);
+        fields.address([key!("peer"), key!("peer_port")], self.peer, mask);
+        fields.some_text(key!("sni"), self.sni);
+        fields.some_text(key!("alpn"), self.alpn);
+        fields.some_text(key!("tls_version"), self.tls_version);
+        fields.some_text(key!("cipher"), self.cipher);
+        if let Some(resumed) = self.resumed {
+            fields.yes_or_no(key!("resumed"), resumed);
         }
-        (IpAddr::V6(ip), MaskIp::Mask) => {
-            let [a, b, c, ..] = ip.segments();
-            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
-        }
+        fields.some_text(key!("client_cn"), self.client_cn);
+        fields.number(key!("received_bytes"), self.received);
+        fields.number(key!("sent_bytes"), self.sent);
+        fields.some_seconds(key!("handshake_seconds"), self.handshake);
+        fields.some_seconds(key!("connect_seconds"), self.connect);
+        fields.seconds(key!("duration_seconds"), self.duration);
+        fields.some_text(key!("endpoint"), self.endpoint);
+        fields.word(key!("cause"), self.cause.as_str());
+        fields.word(key!("side"), self.side.as_str());
+        fields.some_text(key!("detail"), self.detail);
+        fields.end();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::{Receiver, sync_channel};
 
     fn ip(text: &str) -> Address {
         Address::Ip(text.parse().unwrap())
     }
 
-    fn record() -> Record<'static> {
+    pub(super) fn record() -> Record<'static> {
         Record {
             id: 0xfeed_0000_0000_0001,
             accepted: 1_795_294_561_234,
@@ -365,7 +309,7 @@ mod tests {
         }
     }
 
-    fn plain() -> Record<'static> {
+    pub(super) fn plain() -> Record<'static> {
         Record {
             client: Address::Unix,
             peer: Address::Unix,
@@ -383,9 +327,13 @@ mod tests {
         }
     }
 
-    fn line(record: &Record<'_>, mask: MaskIp) -> String {
+    pub(super) fn line(record: &Record<'_>, mask: MaskIp) -> String {
+        formatted(record, Format::Json, mask)
+    }
+
+    fn formatted(record: &Record<'_>, format: Format, mask: MaskIp) -> String {
         let mut out = Vec::new();
-        record.write_json(&mut out, mask);
+        record.write(&mut out, &mut Stamps::default(), format, mask);
         String::from_utf8(out).unwrap()
     }
 
@@ -448,64 +396,16 @@ mod tests {
         }
     }
 
-    fn log(capacity: usize) -> (Log, Receiver<Vec<u8>>, Arc<AtomicU64>) {
-        let (sender, receiver) = sync_channel(capacity);
-        let lost = Arc::new(AtomicU64::new(0));
-        (Log::new(sender, Arc::clone(&lost), MaskIp::Keep), receiver, lost)
-    }
-
     #[test]
-    fn lines_wait_for_the_tick_or_a_full_buffer() {
-        let (mut log, receiver, lost) = log(8);
-        log.write(&record());
-        assert!(receiver.try_recv().is_err());
-        log.flush();
-        assert_eq!(receiver.try_recv().unwrap(), line(&record(), MaskIp::Keep).into_bytes());
-        log.flush();
-        assert!(receiver.try_recv().is_err(), "an empty buffer is not handed over");
-
-        let mut written = 0;
-        let buffer = loop {
-            log.write(&record());
-            written += 1;
-            if let Ok(buffer) = receiver.try_recv() {
-                break buffer;
-            }
-        };
-        assert!((HAND_OVER..HAND_OVER + 1_024).contains(&buffer.len()));
-        assert_eq!(buffer.iter().filter(|byte| **byte == b'\n').count(), written);
-        assert_eq!(lost.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn a_full_channel_loses_lines_and_counts_them() {
-        let (mut log, receiver, lost) = log(1);
-        for lines in [1, 2, 3] {
-            (0..lines).for_each(|_| log.write(&plain()));
-            log.flush();
-        }
-        assert_eq!(lost.load(Ordering::Relaxed), 5);
-        assert_eq!(receiver.try_recv().unwrap(), line(&plain(), MaskIp::Keep).into_bytes());
-        log.write(&plain());
-        log.flush();
-        assert!(receiver.try_recv().is_ok(), "served again as soon as there is room");
-        assert_eq!(lost.load(Ordering::Relaxed), 5);
-    }
-
-    #[test]
-    fn a_writer_that_is_gone_loses_lines_and_counts_them() {
-        let (mut log, receiver, lost) = log(1);
-        drop(receiver);
-        log.write(&plain());
-        log.flush();
-        assert_eq!(lost.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_log_that_is_dropped_hands_over_what_it_holds() {
-        let (mut log, receiver, _lost) = log(1);
-        log.write(&plain());
-        drop(log);
-        assert!(receiver.try_recv().is_ok());
+    fn the_other_formats_have_a_line_for_a_connection_too() {
+        assert_eq!(
+            formatted(&record(), Format::Combined, MaskIp::Mask),
+            "203.0.113.0 - - [21/Nov/2026:20:56:01 +0000] \"-\" - 20000 \"-\" \"-\"\n"
+        );
+        assert_eq!(
+            formatted(&plain(), Format::Logfmt, MaskIp::Keep),
+            "time=2026-11-21T20:56:01.234Z id=feed000000000001 listener=:8443 client=unix peer=unix \
+             received_bytes=100 sent_bytes=20000 duration_seconds=61.000000 cause=client_closed side=downstream\n"
+        );
     }
 }

@@ -17,6 +17,7 @@ pub mod exchange;
 pub mod h1;
 pub mod limits;
 pub mod metrics;
+pub mod popular;
 pub mod request_id;
 pub mod route;
 pub mod transform;

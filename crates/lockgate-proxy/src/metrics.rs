@@ -2,6 +2,8 @@
 //!
 //! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this page.
 
+pub mod http;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ pub struct WorkerCells {
     pub listeners: Vec<ListenerCells>,
     /// Turns in which accepting failed for want of descriptors or memory.
     pub accept_failures: Counter,
+    /// Of exchanges.
+    pub http: http::HttpCells,
 }
 
 /// What one worker counts for one listener.

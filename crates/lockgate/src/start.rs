@@ -15,9 +15,10 @@ use lockgate_config::{Code, Config, Loaded, LogTarget, Report, Workers};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::{self, Address, Bound, Owner};
 use lockgate_net::socket::Family;
-use lockgate_proxy::access_log::{Log, MaskIp};
+use lockgate_proxy::access_log::{Log, MaskIp, Style};
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
+use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::worker::{Published, Setup, Shared};
 use tokio::sync::mpsc::unbounded_channel;
@@ -266,6 +267,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
         accept_failures: Counter::new(),
+        http: HttpCells::default(),
     }));
     let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.listeners.len());
     let orders = Arc::new(Orders::default());
@@ -289,7 +291,10 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             pulse: Arc::clone(&pulse),
             cells,
             top: Arc::clone(&top),
-            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), mask)),
+            log: log.as_ref().map(|writer| {
+                let style = Style { mask, ..Style::default() };
+                Log::new(writer.sender(), writer.lost(), style)
+            }),
             pipes,
             pools: assembly.upstreams.clone(),
         };

@@ -1,0 +1,302 @@
+//! One record per exchange, a request and its answer, and its line in each of the formats.
+//!
+//! Authorization and Cookie have no place here: what is not in the record cannot be written.
+//!
+//! # The line
+//! Fields in this order; one that does not apply is left out. Sizes are bytes of bodies, durations are seconds.
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `time` | when the request's first byte came, ISO 8601 in UTC with milliseconds |
+//! | `id` | the request's id, the one that the origin is told |
+//! | `connection` | the connection's id, as in the line of a relayed connection |
+//! | `listener` | the address that accepted it, as configured |
+//! | `client`, `client_port` | the true client's address, after PROXY and forwarding fields of those who are trusted |
+//! | `peer`, `peer_port` | who connected to us |
+//! | `user` | who proved to be that user |
+//! | `method`, `scheme`, `host`, `target` | what was asked for; the target as it came, of more than 8 KB the beginning and `…` |
+//! | `protocol` | the version of HTTP towards the client |
+//! | `status` | of the answer; 499 if the client left before there was one |
+//! | `received_bytes`, `sent_bytes` | bodies, from and to downstream |
+//! | `duration_seconds` | from the request's first byte to the answer's last |
+//! | `wait_seconds` | until an endpoint was chosen and free: routing, guards, queue |
+//! | `connect_seconds` | connecting to it, retries included; none with an idle connection |
+//! | `first_byte_seconds` | from then to the first byte of its answer |
+//! | `body_seconds` | from there to the end |
+//! | `site`, `route`, `pool`, `endpoint` | who served it |
+//! | `reused` | whether that was an idle connection |
+//! | `retries` | how often it was sent again, if it was |
+//! | `cause`, `side`, `detail` | what went wrong, if something did: [`Cause`], [`Side`], and more for people |
+//! | `tls_version`, `cipher`, `alpn`, `sni`, `resumed`, `client_cn` | of the connection |
+//! | `referer`, `user_agent` | as the client sent them |
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::line::{Fields, Json, Logfmt, Syntax, key, shown, write_ip, write_number};
+use super::stamp::Stamps;
+use super::{Address, Cause, Format, MaskIp, Side};
+use crate::escape::{self, Space};
+
+/// Most bytes of a target that are written.
+const TARGET: usize = 8 * 1024;
+/// Most bytes of a Referer or User-Agent that are written.
+const FIELD: usize = 1024;
+/// Most bytes of a method, host or user that are written.
+const NAME: usize = 256;
+
+/// The status of an exchange whose client left before there was an answer: never sent, only logged and counted.
+pub const CLIENT_LEFT: u16 = 499;
+
+/// What the log says of one exchange. Borrowed: it lives for the call that writes it.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    /// The request's id.
+    pub id: &'a str,
+    /// When the request's first byte came: milliseconds since 1970-01-01 UTC.
+    pub began: u64,
+    /// The client's connection.
+    pub downstream: Downstream<'a>,
+    /// What was asked for, as far as it could be read.
+    pub request: Request<'a>,
+    /// Of the answer, or [`CLIENT_LEFT`].
+    pub status: u16,
+    /// Bytes of the request's body.
+    pub received: u64,
+    /// Bytes of the answer's body.
+    pub sent: u64,
+    /// How long it took.
+    pub timings: Timings,
+    /// The site that has the host.
+    pub site: Option<&'a str>,
+    /// The route that was taken, as configured.
+    pub route: Option<&'a str>,
+    /// The origin's side, if there was any.
+    pub upstream: Option<Upstream<'a>>,
+    /// What went wrong, if something did.
+    pub failure: Option<Failure<'a>>,
+}
+
+/// The connection that an exchange came on.
+#[derive(Debug, Clone, Copy)]
+pub struct Downstream<'a> {
+    /// The connection's id.
+    pub connection: u64,
+    /// The listener's address as configured.
+    pub listener: &'a str,
+    /// The true client, after PROXY and the forwarding fields of those who are trusted.
+    pub client: Address,
+    /// Who connected to us.
+    pub peer: Address,
+    /// What TLS agreed on.
+    pub tls: Option<Tls<'a>>,
+}
+
+/// What TLS with the client agreed on.
+#[derive(Debug, Clone, Copy)]
+pub struct Tls<'a> {
+    /// The version.
+    pub version: &'a str,
+    /// The cipher suite.
+    pub cipher: &'a str,
+    /// The protocol chosen by ALPN.
+    pub alpn: Option<&'a [u8]>,
+    /// The server name of the ClientHello.
+    pub sni: Option<&'a str>,
+    /// Whether an earlier session was resumed.
+    pub resumed: bool,
+    /// Common name of the client's certificate.
+    pub client_cn: Option<&'a str>,
+}
+
+/// What was asked for. All of it is as the client sent it; what could not be read is empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Request<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// `http` or `https`, as the client sees it.
+    pub scheme: &'static str,
+    /// The host, with its port if there was one.
+    pub host: &'a [u8],
+    /// The request-target.
+    pub target: &'a [u8],
+    /// `HTTP/1.1`
+    pub protocol: &'static str,
+    /// Who proved to be that user; never one that was only claimed.
+    pub user: Option<&'a [u8]>,
+    /// Its `Referer`.
+    pub referer: Option<&'a [u8]>,
+    /// Its `User-Agent`.
+    pub user_agent: Option<&'a [u8]>,
+}
+
+/// How long an exchange took, and where: phases that it never came to are `None`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Timings {
+    /// From the request's first byte to the answer's last.
+    pub duration: Duration,
+    /// Until an endpoint was chosen and free.
+    pub wait: Option<Duration>,
+    /// Connecting to it.
+    pub connect: Option<Duration>,
+    /// From then to the first byte of its answer.
+    pub first_byte: Option<Duration>,
+    /// From there to the end.
+    pub body: Option<Duration>,
+}
+
+/// Who served an exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct Upstream<'a> {
+    /// The pool, as configured.
+    pub pool: &'a str,
+    /// The last endpoint that was tried.
+    pub endpoint: Option<&'a str>,
+    /// Whether it went over a connection that had served others before.
+    pub reused: bool,
+    /// How often the request was sent again.
+    pub retries: u32,
+}
+
+/// What went wrong.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure<'a> {
+    /// The cause.
+    pub cause: Cause,
+    /// At whose side.
+    pub side: Side,
+    /// More about it, for people.
+    pub detail: Option<&'a str>,
+}
+
+impl Exchange<'_> {
+    /// Whether it is logged whatever the sample: something went wrong, here or at the origin.
+    pub fn is_error(&self) -> bool {
+        self.status >= 500 || self.failure.is_some()
+    }
+
+    /// Appends its line; allocates only when `out` must grow. No peer can make a line longer than some 70 KB.
+    pub(super) fn write(&self, out: &mut Vec<u8>, stamps: &mut Stamps, format: Format, mask: MaskIp) {
+        match format {
+            Format::Json => self.write_fields(Fields::<Json>::begin(out, stamps, self.began), mask),
+            Format::Logfmt => {
+                self.write_fields(Fields::<Logfmt>::begin(out, stamps, self.began), mask);
+            }
+            Format::Combined => self.write_combined(out, stamps, mask),
+        }
+    }
+
+    fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
+        let Self { downstream, request, timings, .. } = self;
+        fields.text(key!("id"), self.id);
+        fields.hex(key!("connection"), downstream.connection);
+        fields.text(key!("listener"), downstream.listener);
+        fields.address([key!("client"), key!("client_port")], downstream.client, mask);
+        fields.address([key!("peer"), key!("peer_port")], downstream.peer, mask);
+        fields.some_bytes(key!("user"), request.user, NAME);
+        for (key, text, longest) in [
+            (key!("method"), request.method, NAME),
+            (key!("scheme"), request.scheme.as_bytes(), NAME),
+            (key!("host"), request.host, NAME),
+            (key!("target"), request.target, TARGET),
+            (key!("protocol"), request.protocol.as_bytes(), NAME),
+        ] {
+            if !text.is_empty() {
+                fields.bytes(key, text, longest);
+            }
+        }
+        fields.number(key!("status"), u64::from(self.status));
+        fields.number(key!("received_bytes"), self.received);
+        fields.number(key!("sent_bytes"), self.sent);
+        fields.seconds(key!("duration_seconds"), timings.duration);
+        fields.some_seconds(key!("wait_seconds"), timings.wait);
+        fields.some_seconds(key!("connect_seconds"), timings.connect);
+        fields.some_seconds(key!("first_byte_seconds"), timings.first_byte);
+        fields.some_seconds(key!("body_seconds"), timings.body);
+        fields.some_text(key!("site"), self.site);
+        fields.some_text(key!("route"), self.route);
+        if let Some(upstream) = &self.upstream {
+            fields.text(key!("pool"), upstream.pool);
+            fields.some_text(key!("endpoint"), upstream.endpoint);
+            fields.yes_or_no(key!("reused"), upstream.reused);
+            if upstream.retries > 0 {
+                fields.number(key!("retries"), u64::from(upstream.retries));
+            }
+        }
+        if let Some(failure) = &self.failure {
+            fields.word(key!("cause"), failure.cause.as_str());
+            fields.word(key!("side"), failure.side.as_str());
+            fields.some_text(key!("detail"), failure.detail);
+        }
+        if let Some(tls) = &downstream.tls {
+            fields.text(key!("tls_version"), tls.version);
+            fields.text(key!("cipher"), tls.cipher);
+            fields.some_bytes(key!("alpn"), tls.alpn, NAME);
+            fields.some_text(key!("sni"), tls.sni);
+            fields.yes_or_no(key!("resumed"), tls.resumed);
+            fields.some_text(key!("client_cn"), tls.client_cn);
+        }
+        fields.some_bytes(key!("referer"), request.referer, FIELD);
+        fields.some_bytes(key!("user_agent"), request.user_agent, FIELD);
+        fields.end();
+    }
+
+    /// `CLIENT - USER [TIME] "REQUEST" STATUS BYTES "REFERER" "AGENT"`, as Apache and nginx write it.
+    fn write_combined(&self, out: &mut Vec<u8>, stamps: &mut Stamps, mask: MaskIp) {
+        write_client(out, self.downstream.client, mask);
+        out.extend_from_slice(b" - ");
+        match self.request.user {
+            Some(user) if !user.is_empty() => {
+                escape::quoted(out, escape::cut(user, NAME).0, Space::Escaped);
+            }
+            _ => out.push(b'-'),
+        }
+        out.extend_from_slice(b" [");
+        stamps.write_common(out, self.began);
+        out.extend_from_slice(b"] \"");
+        let Request { method, target, protocol, .. } = self.request;
+        if method.is_empty() {
+            out.push(b'-');
+        } else {
+            escape::quoted(out, escape::cut(method, NAME).0, Space::AsIs);
+            out.push(b' ');
+            let (target, is_cut) = escape::cut(target, TARGET);
+            escape::quoted(out, target, Space::AsIs);
+            if is_cut {
+                out.extend_from_slice(b"...");
+            }
+            out.push(b' ');
+            out.extend_from_slice(protocol.as_bytes());
+        }
+        out.extend_from_slice(b"\" ");
+        write_number(out, u64::from(self.status));
+        out.push(b' ');
+        write_number(out, self.sent);
+        for field in [self.request.referer, self.request.user_agent] {
+            out.extend_from_slice(b" \"");
+            match field {
+                Some(text) if !text.is_empty() => {
+                    escape::quoted(out, escape::cut(text, FIELD).0, Space::AsIs);
+                }
+                _ => out.push(b'-'),
+            }
+            out.push(b'"');
+        }
+        out.push(b'\n');
+    }
+}
+
+/// The client's address where a format has but one place for it.
+pub(super) fn write_client(out: &mut Vec<u8>, client: Address, mask: MaskIp) {
+    match client {
+        Address::Ip(address) => {
+            let ip: IpAddr = shown(address.ip(), mask);
+            write_ip(out, ip);
+        }
+        // As nginx has it.
+        Address::Unix => out.extend_from_slice(b"unix:"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

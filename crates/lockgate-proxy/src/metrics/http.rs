@@ -1,0 +1,553 @@
+//! What is counted of exchanges: per site and per endpoint, and its names in Prometheus text.
+//!
+//! Sites and endpoints are those of the configuration; whatever has no site counts as `other`. A request costs a handful
+//! of additions to cells of its own worker.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockgate_http::head::Method;
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Shards, Text};
+
+use super::WorkerCells;
+use crate::access_log::Cause;
+use crate::answer::Fault;
+
+/// Classes of a status; what is none of the first five was made up by an origin.
+const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
+const METHODS: [&str; 10] =
+    ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other"];
+/// The site of requests that have none.
+const OTHER: &str = "other";
+
+fn class(status: u16) -> usize {
+    match status {
+        100..=599 => usize::from(status / 100 - 1),
+        _ => CODES.len() - 1,
+    }
+}
+
+const fn place(method: Method) -> usize {
+    match method {
+        Method::Get => 0,
+        Method::Head => 1,
+        Method::Post => 2,
+        Method::Put => 3,
+        Method::Delete => 4,
+        Method::Connect => 5,
+        Method::Options => 6,
+        Method::Trace => 7,
+        Method::Patch => 8,
+        Method::Other => 9,
+    }
+}
+
+/// The cells of one worker that are about HTTP.
+#[derive(Debug, Default)]
+pub struct HttpCells {
+    sites: Vec<SiteCells>,
+    other: SiteCells,
+    endpoints: Vec<EndpointCells>,
+}
+
+impl HttpCells {
+    /// Cells for so many sites and endpoints.
+    pub fn new(sites: usize, endpoints: usize) -> Self {
+        Self {
+            sites: (0..sites).map(|_| SiteCells::default()).collect(),
+            other: SiteCells::default(),
+            endpoints: (0..endpoints).map(|_| EndpointCells::default()).collect(),
+        }
+    }
+
+    /// The cells of the site at this place of the configuration; those of `other` for none.
+    pub fn site(&self, place: Option<usize>) -> &SiteCells {
+        place.and_then(|place| self.sites.get(place)).unwrap_or(&self.other)
+    }
+
+    /// The cells of the endpoint at this place of the configuration.
+    pub fn endpoint(&self, place: usize) -> Option<&EndpointCells> {
+        self.endpoints.get(place)
+    }
+}
+
+/// What one worker counts for one site.
+#[derive(Debug)]
+pub struct SiteCells {
+    /// Exchanges that are going on.
+    pub in_flight: Gauge,
+    /// From a request's first byte to its answer's last.
+    pub duration: Histogram,
+    /// Bytes of bodies from clients.
+    pub received: Counter,
+    /// Bytes of bodies to clients.
+    pub sent: Counter,
+    /// Requests that wait for an endpoint to become free.
+    pub queued: Gauge,
+    /// How long those waited that had to.
+    pub queue_wait: Histogram,
+    /// Connections that went over to another protocol.
+    pub upgrades: Counter,
+    /// Those of them that are open.
+    pub upgraded: Gauge,
+    requests: [[Counter; CODES.len()]; METHODS.len()],
+    errors: [Counter; Cause::ALL.len()],
+}
+
+impl Default for SiteCells {
+    fn default() -> Self {
+        Self {
+            in_flight: Gauge::new(),
+            duration: Histogram::new(Bounds::EXCHANGE),
+            received: Counter::new(),
+            sent: Counter::new(),
+            queued: Gauge::new(),
+            queue_wait: Histogram::new(Bounds::EXCHANGE),
+            upgrades: Counter::new(),
+            upgraded: Gauge::new(),
+            requests: Default::default(),
+            errors: Default::default(),
+        }
+    }
+}
+
+impl SiteCells {
+    /// Counts an exchange that is over.
+    pub fn finished(&self, method: Method, status: u16, took: Duration) {
+        self.requests[place(method)][class(status)].inc();
+        self.duration.record(took);
+    }
+
+    /// Counts an error that Lockgate answered itself, or could not answer any more.
+    pub fn failed(&self, cause: Cause) {
+        self.errors[cause.index()].inc();
+    }
+}
+
+/// What one worker counts for one endpoint.
+#[derive(Debug)]
+pub struct EndpointCells {
+    /// Exchanges with it that are going on.
+    pub in_flight: Gauge,
+    /// Idle connections to it, kept for reuse.
+    pub idle: Gauge,
+    /// Exchanges that went over a connection that had served others before.
+    pub reused: Counter,
+    /// Requests that were sent again after a failure here.
+    pub retries: Counter,
+    /// From a request's last head byte to the first byte of the answer.
+    pub response: Histogram,
+    answers: [Counter; CODES.len()],
+    connects: Counter,
+    connect_micros: Counter,
+    failures: [Counter; Fault::ALL.len()],
+}
+
+impl Default for EndpointCells {
+    fn default() -> Self {
+        Self {
+            in_flight: Gauge::new(),
+            idle: Gauge::new(),
+            reused: Counter::new(),
+            retries: Counter::new(),
+            response: Histogram::new(Bounds::EXCHANGE),
+            answers: Default::default(),
+            connects: Counter::new(),
+            connect_micros: Counter::new(),
+            failures: [const { Counter::new() }; Fault::ALL.len()],
+        }
+    }
+}
+
+impl EndpointCells {
+    /// Counts a connection that was made, with its TLS.
+    pub fn connected(&self, took: Duration) {
+        self.connects.inc();
+        self.connect_micros.add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts an answer, `waited` after the request.
+    pub fn answered(&self, status: u16, waited: Duration) {
+        self.answers[class(status)].inc();
+        self.response.record(waited);
+    }
+
+    /// Counts what went wrong here, whether it was made good elsewhere or not.
+    pub fn failed(&self, fault: Fault) {
+        self.failures[fault.index()].inc();
+    }
+}
+
+/// An endpoint as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndpointState {
+    /// Its pool, as configured.
+    pub pool: String,
+    /// Its address, as configured.
+    pub endpoint: String,
+    /// Whether it may be chosen.
+    pub up: bool,
+    /// The moving average of its response times, once there is one.
+    pub latency: Option<Duration>,
+}
+
+/// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the cells.
+pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, sites: &[String], endpoints: &[EndpointState]) {
+    if !sites.is_empty() {
+        Sites { shards, names: sites }.write(text);
+    }
+    if !endpoints.is_empty() {
+        Endpoints { shards, states: endpoints }.write(text);
+    }
+}
+
+struct Sites<'a> {
+    shards: &'a Shards<WorkerCells>,
+    names: &'a [String],
+}
+
+impl Sites<'_> {
+    fn write(&self, text: &mut Text) {
+        let mut family = text.counter("lockgate_requests_total", "Exchanges that are over.");
+        for (site, name) in self.each() {
+            for (method, method_name) in METHODS.iter().enumerate() {
+                for (code, code_name) in CODES.iter().enumerate() {
+                    let sum = self.counter(site, |cells| &cells.requests[method][code]);
+                    // Most combinations never are: a series for each would be sixty a site.
+                    if sum > 0 {
+                        let labels = [("site", name), ("method", method_name), ("code", code_name)];
+                        family.sample(&labels, sum);
+                    }
+                }
+            }
+        }
+        let mut family = text
+            .counter("lockgate_request_errors_total", "Exchanges that Lockgate ended in an error, by cause.");
+        for (site, name) in self.each() {
+            for cause in Cause::ALL {
+                let sum = self.counter(site, |cells| &cells.errors[cause.index()]);
+                if sum > 0 {
+                    family.sample(&[("site", name), ("cause", cause.as_str())], sum);
+                }
+            }
+        }
+        let mut family =
+            text.counter("lockgate_request_bytes_total", "Bodies, as seen from Lockgate's clients.");
+        for (site, name) in self.each() {
+            let (received, sent) =
+                (self.counter(site, |cells| &cells.received), self.counter(site, |cells| &cells.sent));
+            family.sample(&[("site", name), ("direction", "received")], received);
+            family.sample(&[("site", name), ("direction", "sent")], sent);
+        }
+        self.counters(
+            text,
+            "lockgate_upgrades_total",
+            "Connections that went over to another protocol.",
+            |cells| &cells.upgrades,
+        );
+        self.gauges(text, "lockgate_requests_in_flight", "Exchanges that are going on.", |cells| {
+            &cells.in_flight
+        });
+        self.gauges(text, "lockgate_requests_queued", "Requests that wait for an endpoint.", |cells| {
+            &cells.queued
+        });
+        self.gauges(text, "lockgate_upgraded_connections", "Connections in another protocol.", |cells| {
+            &cells.upgraded
+        });
+        self.histograms(
+            text,
+            "lockgate_request_duration_seconds",
+            "From a request's first byte to its answer's last.",
+            |cells| &cells.duration,
+        );
+        self.histograms(
+            text,
+            "lockgate_request_queue_duration_seconds",
+            "How long requests waited for an endpoint that had to.",
+            |cells| &cells.queue_wait,
+        );
+    }
+
+    /// Every site, and what has none.
+    fn each(&self) -> impl Iterator<Item = (Option<usize>, &str)> {
+        let sites = self.names.iter().enumerate().map(|(place, name)| (Some(place), name.as_str()));
+        sites.chain([(None, OTHER)])
+    }
+
+    fn counter(&self, site: Option<usize>, cell: impl Fn(&SiteCells) -> &Counter) -> u64 {
+        self.shards.counter(|cells| cell(cells.http.site(site)))
+    }
+
+    fn counters(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&SiteCells) -> &Counter) {
+        let mut family = text.counter(name, help);
+        for (site, label) in self.each() {
+            family.sample(&[("site", label)], self.counter(site, cell));
+        }
+    }
+
+    fn gauges(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&SiteCells) -> &Gauge) {
+        let mut family = text.gauge(name, help);
+        for (site, label) in self.each() {
+            family.sample(&[("site", label)], self.shards.gauge(|cells| cell(cells.http.site(site))));
+        }
+    }
+
+    fn histograms(
+        &self,
+        text: &mut Text,
+        name: &'static str,
+        help: &str,
+        cell: fn(&SiteCells) -> &Histogram,
+    ) {
+        let mut family = text.histogram(name, help);
+        for (site, label) in self.each() {
+            if let Some(sum) = self.shards.histogram(|cells| cell(cells.http.site(site))) {
+                family.sample(&[("site", label)], &sum);
+            }
+        }
+    }
+}
+
+struct Endpoints<'a> {
+    shards: &'a Shards<WorkerCells>,
+    states: &'a [EndpointState],
+}
+
+impl Endpoints<'_> {
+    fn write(&self, text: &mut Text) {
+        let mut family =
+            text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen, 0 while it may not.");
+        for (_, labels, state) in self.each() {
+            family.sample(&labels, i64::from(state.up));
+        }
+        let mut family = text.gauge(
+            "lockgate_upstream_latency_ewma_seconds",
+            "The moving average of an endpoint's response times.",
+        );
+        for (_, labels, state) in self.each() {
+            if let Some(latency) = state.latency {
+                family.sample(&labels, latency.as_secs_f64());
+            }
+        }
+        let mut family = text.counter("lockgate_upstream_requests_total", "Answers of an endpoint.");
+        for (place, [pool, endpoint], _) in self.each() {
+            for (code, name) in CODES.iter().enumerate() {
+                let sum = self.counter(place, |cells| &cells.answers[code]);
+                if sum > 0 {
+                    family.sample(&[pool, endpoint, ("code", name)], sum);
+                }
+            }
+        }
+        self.failures(text);
+        self.counters(
+            text,
+            "lockgate_upstream_retries_total",
+            "Requests that were sent again after a failure here.",
+            |cells| &cells.retries,
+        );
+        self.counters(
+            text,
+            "lockgate_upstream_connects_total",
+            "Connections made to an endpoint.",
+            |cells| &cells.connects,
+        );
+        let mut family = text
+            .counter("lockgate_upstream_connect_seconds_total", "Time that making them took, all together.");
+        for (place, labels, _) in self.each() {
+            let micros = self.counter(place, |cells| &cells.connect_micros);
+            family.sample(&labels, micros as f64 / 1e6);
+        }
+        self.counters(
+            text,
+            "lockgate_upstream_reused_total",
+            "Exchanges over a connection that had served others before.",
+            |cells| &cells.reused,
+        );
+        self.gauges(text, "lockgate_upstream_requests_in_flight", "Exchanges that are going on.", |cells| {
+            &cells.in_flight
+        });
+        self.gauges(
+            text,
+            "lockgate_upstream_idle_connections",
+            "Connections that are kept for reuse.",
+            |cells| &cells.idle,
+        );
+        let mut family = text.histogram(
+            "lockgate_upstream_response_duration_seconds",
+            "From a request to the first byte of its answer.",
+        );
+        for (place, labels, _) in self.each() {
+            let own = self.cells(place).map(|cells| cells.response.snapshot());
+            if let Some(sum) = own.reduce(HistogramSnapshot::merge) {
+                family.sample(&labels, &sum);
+            }
+        }
+    }
+
+    fn failures(&self, text: &mut Text) {
+        let mut family = text.counter(
+            "lockgate_upstream_failures_total",
+            "What went wrong at an endpoint, by RFC 9209's types.",
+        );
+        for (place, [pool, endpoint], _) in self.each() {
+            // Several faults have one type.
+            let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+            for fault in Fault::ALL {
+                *sums.entry(fault.proxy_error()).or_default() +=
+                    self.counter(place, |cells| &cells.failures[fault.index()]);
+            }
+            for (reason, sum) in sums.into_iter().filter(|&(_, sum)| sum > 0) {
+                family.sample(&[pool, endpoint, ("reason", reason)], sum);
+            }
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (usize, [(&str, &str); 2], &EndpointState)> {
+        self.states.iter().enumerate().map(|(place, state)| {
+            (place, [("pool", state.pool.as_str()), ("endpoint", state.endpoint.as_str())], state)
+        })
+    }
+
+    /// The cells of one endpoint, of every worker.
+    fn cells(&self, place: usize) -> impl Iterator<Item = &EndpointCells> {
+        self.shards.iter().filter_map(move |cells| cells.http.endpoint(place))
+    }
+
+    fn counter(&self, place: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
+        self.cells(place).fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
+    }
+
+    fn counters(
+        &self,
+        text: &mut Text,
+        name: &'static str,
+        help: &str,
+        cell: fn(&EndpointCells) -> &Counter,
+    ) {
+        let mut family = text.counter(name, help);
+        for (place, labels, _) in self.each() {
+            family.sample(&labels, self.counter(place, cell));
+        }
+    }
+
+    fn gauges(&self, text: &mut Text, name: &'static str, help: &str, cell: fn(&EndpointCells) -> &Gauge) {
+        let mut family = text.gauge(name, help);
+        for (place, labels, _) in self.each() {
+            let sum: i64 = self.cells(place).map(|cells| cell(cells).value()).sum();
+            family.sample(&labels, sum);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shards(workers: usize) -> Shards<WorkerCells> {
+        Shards::new(workers, |_| WorkerCells {
+            listeners: Vec::new(),
+            accept_failures: Counter::new(),
+            http: HttpCells::new(2, 1),
+        })
+    }
+
+    fn written(shards: &Shards<WorkerCells>) -> String {
+        let mut text = Text::new();
+        let sites = ["a.example".to_owned(), "*.b.example".to_owned()];
+        let endpoints = [EndpointState {
+            pool: "app".to_owned(),
+            endpoint: "10.0.0.1:8080".to_owned(),
+            up: true,
+            latency: Some(Duration::from_millis(250)),
+        }];
+        write(&mut text, shards, &sites, &endpoints);
+        text.finish()
+    }
+
+    fn assert_has(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|other| other == *line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn exchanges_of_all_workers_are_summed_by_site_method_and_class() {
+        let shards = shards(2);
+        for worker in 0..2 {
+            let cells = shards.shard(worker).unwrap();
+            let site = cells.http.site(Some(1));
+            site.finished(Method::Get, 204, Duration::from_millis(3));
+            site.finished(Method::Other, 999, Duration::from_millis(3));
+            site.in_flight.inc();
+            site.received.add(10);
+            site.queue_wait.record(Duration::from_millis(20));
+            for nowhere in [None, Some(7)] {
+                cells.http.site(nowhere).finished(Method::Post, 404, Duration::ZERO);
+                cells.http.site(nowhere).failed(Cause::RefusedByRule);
+            }
+        }
+        assert_has(
+            &written(&shards),
+            &[
+                r#"lockgate_requests_total{site="*.b.example",method="GET",code="2xx"} 2"#,
+                r#"lockgate_requests_total{site="*.b.example",method="other",code="other"} 2"#,
+                r#"lockgate_requests_total{site="other",method="POST",code="4xx"} 4"#,
+                r#"lockgate_request_errors_total{site="other",cause="refused_by_rule"} 4"#,
+                r#"lockgate_requests_in_flight{site="*.b.example"} 2"#,
+                r#"lockgate_requests_in_flight{site="a.example"} 0"#,
+                r#"lockgate_request_bytes_total{site="*.b.example",direction="received"} 20"#,
+                r#"lockgate_request_duration_seconds_count{site="*.b.example"} 4"#,
+                r#"lockgate_request_queue_duration_seconds_count{site="*.b.example"} 2"#,
+            ],
+        );
+    }
+
+    #[test]
+    fn an_endpoint_has_its_failures_by_registered_type() {
+        let shards = shards(2);
+        for worker in 0..2 {
+            let cells = shards.shard(worker).unwrap();
+            let endpoint = cells.http.endpoint(0).unwrap();
+            endpoint.connected(Duration::from_micros(750));
+            endpoint.answered(502, Duration::from_millis(2));
+            endpoint.failed(Fault::QueueFull);
+            endpoint.failed(Fault::QueueTimeout);
+            endpoint.idle.inc();
+            assert!(cells.http.endpoint(1).is_none());
+        }
+        let labels = r#"pool="app",endpoint="10.0.0.1:8080""#;
+        let lines = [
+            format!("lockgate_upstream_up{{{labels}}} 1"),
+            format!("lockgate_upstream_latency_ewma_seconds{{{labels}}} 0.25"),
+            format!("lockgate_upstream_requests_total{{{labels},code=\"5xx\"}} 2"),
+            format!("lockgate_upstream_failures_total{{{labels},reason=\"connection_limit_reached\"}} 4"),
+            format!("lockgate_upstream_connects_total{{{labels}}} 2"),
+            format!("lockgate_upstream_connect_seconds_total{{{labels}}} 0.0015"),
+            format!("lockgate_upstream_idle_connections{{{labels}}} 2"),
+            format!("lockgate_upstream_response_duration_seconds_count{{{labels}}} 2"),
+        ];
+        assert_has(&written(&shards), &lines.each_ref().map(String::as_str));
+    }
+
+    #[test]
+    fn without_sites_nothing_is_written() {
+        let mut text = Text::new();
+        write(&mut text, &shards(1), &[], &[]);
+        assert_eq!(text.finish(), "");
+    }
+
+    #[test]
+    fn every_status_has_a_class() {
+        for (status, expected) in [
+            (0, "other"),
+            (99, "other"),
+            (100, "1xx"),
+            (299, "2xx"),
+            (499, "4xx"),
+            (599, "5xx"),
+            (600, "other"),
+        ] {
+            assert_eq!(CODES[class(status)], expected);
+        }
+    }
+}
