@@ -8,8 +8,8 @@
 
 pub mod access_log;
 pub mod action;
-pub mod answer;
 pub mod admit;
+pub mod answer;
 pub mod clock;
 pub mod downstream;
 mod escape;
@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod popular;
 pub mod request_id;
 pub mod route;
+pub mod site;
 pub mod transform;
 pub mod upstream;
 pub mod worker;

@@ -21,7 +21,7 @@ use crate::access_log::Log;
 use crate::clock::{Clock, Cut, Pulse, Watch};
 use crate::limits::{Limit, PerClient};
 use crate::metrics::WorkerCells;
-use crate::upstream::{Keeping, Pool, Upstream};
+use crate::upstream::{Pool, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -71,8 +71,8 @@ pub struct Setup {
     pub log: Option<Log>,
     /// Pipes that it may have open for splicing.
     pub pipes: usize,
-    /// The pools of the sites, and how connections to them are kept.
-    pub pools: Vec<(Arc<Pool>, Keeping)>,
+    /// The pools of the sites.
+    pub pools: Vec<Arc<Pool>>,
 }
 
 /// What the connections of one worker share.
@@ -133,7 +133,7 @@ impl Worker {
     /// A worker without connections.
     pub fn new(setup: Setup) -> Rc<Self> {
         let blocks = Blocks::new();
-        let upstream = |(pool, keeping)| Upstream::new(pool, keeping, &blocks);
+        let upstream = |pool| Upstream::new(pool, &blocks);
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,

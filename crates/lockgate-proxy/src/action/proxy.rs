@@ -37,10 +37,10 @@ pub struct Proxy {
     pub upstream: usize,
     /// For one attempt to connect.
     pub connect: Duration,
-    /// From a request that was sent to the head of its answer.
-    pub response: Duration,
-    /// Attempts beyond the first.
-    pub retries: u32,
+    /// From a request that was sent to the head of its answer, if that is limited.
+    pub response: Option<Duration>,
+    /// For a connection that was switched to another protocol, and on which nothing moves.
+    pub tunnel_idle: Duration,
 }
 
 /// How an attempt failed before anything was answered.
@@ -109,6 +109,7 @@ impl Proxy {
         replay: &mut Replay,
         unanswered: Unanswered,
     ) -> Result<(), Failure> {
+        let retry = exchange.worker.upstream(self.upstream).pool().settings.retry;
         let harmless = !unanswered.sent || exchange.head.method.is_idempotent();
         if !unanswered.worth || !harmless || !replay.rewind() {
             return Err(unanswered.failure);
@@ -116,7 +117,7 @@ impl Proxy {
         // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
         if lease.requests == 0 {
             lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
-            if exchange.outcome.retries >= self.retries {
+            if exchange.outcome.retries >= retry.times {
                 return Err(unanswered.failure);
             }
             exchange.outcome.retries += 1;
@@ -144,7 +145,9 @@ impl Proxy {
                     match poll_upload(cx, down, up, replay) {
                         Poll::Ready(Ok(())) => {
                             uploaded = true;
-                            guard.phase(self.response);
+                            if let Some(response) = self.response {
+                                guard.phase(response);
+                            }
                         }
                         Poll::Ready(Err(h1::Fault::Source(error))) => {
                             return Poll::Ready(Err(Unanswered::end(Failure::upload(&error))));

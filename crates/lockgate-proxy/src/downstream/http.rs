@@ -19,28 +19,16 @@ use crate::answer::{Body, ErrorAnswer, Fault, Form};
 use crate::clock::Cut;
 use crate::exchange::{Exchange, Failure, Outcome};
 use crate::h1::{Link, ReadError};
+use crate::site::Sites;
 
 /// How long a client that still sends is listened to after our last word, so that it can read it.
 const LINGER: Duration = Duration::from_secs(2);
 /// What it may send meanwhile.
 const LINGER_BYTES: u64 = 1024 * 1024;
 
-/// What is done with the HTTP of one listener.
-#[derive(Debug)]
-pub struct Http {
-    /// What is done with every request.
-    pub action: Proxy,
-    /// What heads may be.
-    pub limits: Limits,
-    /// From the first byte of a head to its last.
-    pub head: Duration,
-    /// From an answer to the next request.
-    pub idle: Duration,
-}
-
 impl Connection {
     /// Serves requests until the connection is over.
-    pub(super) async fn http(&mut self, client: Client, http: &Http) -> Ending {
+    pub(super) async fn http(&mut self, client: Client, http: &Sites) -> Ending {
         let Client { socket, session, received, unsent } = client;
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
@@ -64,7 +52,7 @@ impl Connection {
     }
 
     /// Waits for a request's head.
-    async fn head(&mut self, down: &mut Link, http: &Http, head: &mut RequestHead) -> Result<(), Ending> {
+    async fn head(&mut self, down: &mut Link, http: &Sites, head: &mut RequestHead) -> Result<(), Ending> {
         let mut begun = false;
         let guard = &self.guard;
         guard.phase(http.idle);
@@ -109,7 +97,7 @@ impl Connection {
     async fn exchange(
         &mut self,
         down: &mut Link,
-        http: &Http,
+        http: &Sites,
         head: &RequestHead,
         address: &str,
     ) -> Option<Ending> {

@@ -6,7 +6,6 @@ mod http;
 mod opening;
 
 pub use accept::accept;
-pub use http::Http;
 pub use opening::AcceptProxy;
 
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use std::time::Duration;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::tls::Acceptor;
 
+use crate::site::Sites;
 use crate::upstream::Pool;
 
 /// What is done with the connections of one listener.
@@ -38,7 +38,7 @@ pub enum Service {
     /// Their bytes are relayed unread.
     Relay(Relaying),
     /// They speak HTTP.
-    Http(Http),
+    Http(Sites),
 }
 
 /// How bytes are relayed.

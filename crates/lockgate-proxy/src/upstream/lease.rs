@@ -15,21 +15,9 @@ use crate::h1::Link;
 /// Members that one request was sent to already: of more than that nobody asks which.
 pub type Tried = u64;
 
-/// How long connections are kept, and how many.
-#[derive(Debug, Clone, Copy)]
-pub struct Keeping {
-    /// Idle ones to each endpoint, in each worker.
-    pub max: usize,
-    /// Milliseconds without a request after which one is closed.
-    pub lifetime: u64,
-    /// Requests after which one is closed.
-    pub requests: u32,
-}
-
 /// A pool as one worker uses it.
 pub struct Upstream {
     pool: Arc<Pool>,
-    keeping: Keeping,
     blocks: Rc<Blocks>,
     random: Random,
     /// For each member; the one used last is taken first, so that those that are too many grow old.
@@ -39,7 +27,7 @@ pub struct Upstream {
 struct Idle {
     link: Box<Link>,
     since: u64,
-    requests: u32,
+    requests: u64,
 }
 
 impl fmt::Debug for Upstream {
@@ -54,7 +42,7 @@ pub struct Lease {
     /// The connection.
     pub link: Box<Link>,
     /// Requests that it had before.
-    pub requests: u32,
+    pub requests: u64,
     in_flight: InFlight,
     _hold: Hold,
     member: usize,
@@ -63,9 +51,9 @@ pub struct Lease {
 
 impl Upstream {
     /// A pool without connections.
-    pub fn new(pool: Arc<Pool>, keeping: Keeping, blocks: &Rc<Blocks>) -> Rc<Self> {
+    pub fn new(pool: Arc<Pool>, blocks: &Rc<Blocks>) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
-        Rc::new(Self { pool, keeping, blocks: Rc::clone(blocks), random: Random::new(), idle })
+        Rc::new(Self { pool, blocks: Rc::clone(blocks), random: Random::new(), idle })
     }
 
     /// The pool.
@@ -125,7 +113,7 @@ impl Upstream {
         while let Some(last) = idle.pop() {
             let stream = &last.link.stream;
             let lives = if certain { stream.is_quiet_now() } else { stream.is_quiet() };
-            if lives && now.saturating_sub(last.since) < self.keeping.lifetime {
+            if lives && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime {
                 return Some(last);
             }
         }
@@ -141,7 +129,7 @@ impl Upstream {
     pub fn tidy(&self, now: u64) {
         for idle in &self.idle {
             idle.borrow_mut().retain(|one| {
-                now.saturating_sub(one.since) < self.keeping.lifetime && one.link.stream.is_quiet()
+                now.saturating_sub(one.since) < self.pool.settings.keeping.lifetime && one.link.stream.is_quiet()
             });
         }
     }
@@ -181,9 +169,9 @@ impl Lease {
     /// Keeps the connection for the next request. Only after an answer that has come to its end, with nothing behind it.
     pub fn keep(self, now: u64) {
         let Self { link, requests, member, upstream, .. } = self;
-        if requests + 1 < upstream.keeping.requests {
+        if requests + 1 < upstream.pool.settings.keeping.requests {
             let mut idle = upstream.idle[member].borrow_mut();
-            if idle.len() < upstream.keeping.max {
+            if idle.len() < upstream.pool.settings.keeping.max {
                 idle.push(Idle { link, since: now, requests: requests + 1 });
             }
         }

@@ -8,11 +8,13 @@ mod lease;
 pub mod name;
 mod pool;
 mod random;
+mod settings;
 
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
 pub use health::{Health, Transition};
 pub use latency::Latency;
-pub use lease::{Keeping, Lease, Tried, Upstream, Wanted};
+pub use lease::{Lease, Tried, Upstream, Wanted};
 pub use pool::{DialError, Dialled, Pool};
 pub use random::Random;
+pub use settings::{Keeping, Queue, Retry, Settings};

@@ -18,6 +18,7 @@ use lockgate_net::tls::session::Session;
 
 use super::balance::{Balance, Balancer, Member};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
+use super::settings::Settings;
 use crate::clock::{Clock, Cut, Guard};
 
 /// Endpoints that serve alike.
@@ -27,6 +28,8 @@ pub struct Pool {
     balancer: Balancer,
     /// TLS to the endpoints, if they want it.
     pub tls: Option<Arc<Connector>>,
+    /// What holds for all of them.
+    pub settings: Settings,
     next: AtomicUsize,
 }
 
@@ -65,9 +68,14 @@ pub enum DialError {
 
 impl Pool {
     /// Serves by `members`, of which there is at least one.
-    pub fn new(members: Vec<Member>, balance: Balance, tls: Option<Arc<Connector>>) -> Self {
+    pub fn new(
+        members: Vec<Member>,
+        balance: Balance,
+        tls: Option<Arc<Connector>>,
+        settings: Settings,
+    ) -> Self {
         let balancer = Balancer::new(balance, &members);
-        Self { members, balancer, tls, next: AtomicUsize::new(0) }
+        Self { members, balancer, tls, settings, next: AtomicUsize::new(0) }
     }
 
     /// All members, in the order of the configuration.

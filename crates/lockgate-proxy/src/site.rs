@@ -1,0 +1,155 @@
+//! Sites as they run: whose request it is, what is done with it, and the rules that it is held to.
+//!
+//! Made once, shared by the workers. Does not serve: the loop of a connection asks here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_http::h1::Limits;
+
+use crate::action::proxy::Proxy;
+use crate::admit::basic_auth::Checker;
+use crate::admit::networks::Networks;
+use crate::admit::rate_limit::RateLimit;
+use crate::answer::Pages;
+use crate::route::Router;
+use crate::transform::{HeaderRules, TargetRewrite, Template};
+
+/// The sites of one listener.
+#[derive(Debug)]
+pub struct Sites {
+    /// Hosts to places in `sites`, methods and paths to places in `routes`.
+    pub router: Router,
+    /// In the order of the router.
+    pub sites: Vec<Site>,
+    /// The routes of all of them.
+    pub routes: Vec<Route>,
+    /// Limits of the heads of requests.
+    pub limits: Limits,
+    /// From the first byte of a head to its last.
+    pub head: Duration,
+    /// From an answer to the next request.
+    pub idle: Duration,
+    /// Requests that one connection may have.
+    pub requests: u64,
+}
+
+/// One site.
+#[derive(Debug)]
+pub struct Site {
+    /// Its key as configured.
+    pub name: String,
+    /// Its place among the process's sites, for counters.
+    pub place: usize,
+}
+
+/// What is done with the requests of one route.
+#[derive(Debug)]
+pub struct Route {
+    /// Its key as configured; empty for that of the site itself.
+    pub name: String,
+    /// What answers.
+    pub action: Action,
+    /// What requests and answers are held to.
+    pub rules: Rules,
+}
+
+/// What answers a request.
+#[derive(Debug)]
+pub enum Action {
+    /// An endpoint.
+    Proxy(Proxy),
+    /// We do: look elsewhere.
+    Redirect {
+        /// Where.
+        to: Template,
+        /// 301, 302, 303, 307 or 308.
+        status: u16,
+    },
+    /// We do: this.
+    Respond(Fixed),
+    /// We do: the same over TLS, at this port.
+    Secure(u16),
+}
+
+/// A fixed answer.
+#[derive(Debug)]
+pub struct Fixed {
+    /// From 200 to 599.
+    pub status: u16,
+    /// Its body.
+    pub body: Template,
+    /// The body's media type.
+    pub media_type: String,
+}
+
+/// What the requests of a route and their answers are held to.
+#[derive(Debug)]
+pub struct Rules {
+    /// What becomes of the path.
+    pub target: TargetRewrite,
+    /// Changes to a request's fields.
+    pub request_headers: HeaderRules,
+    /// Changes to an answer's fields.
+    pub headers: HeaderRules,
+    /// Bytes of a request's body; more is 413.
+    pub body_max: Option<u64>,
+    /// Minimum rates of the client.
+    pub rates: Rates,
+    /// Who is served.
+    pub networks: Networks,
+    /// How often.
+    pub limit: Option<Limited>,
+    /// Who must say who they are.
+    pub auth: Option<Auth>,
+    /// Whether `Location` and cookie paths are put back to what the client sees.
+    pub rewrite_location: bool,
+    /// What is shown instead of our own pages.
+    pub pages: Arc<Pages>,
+    /// Whether paths that an origin could read otherwise are let through.
+    pub raw_paths: bool,
+}
+
+/// Minimum rates of a client, measured only while it is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Rates {
+    /// Bytes a second of a body that is due.
+    pub min_in: Option<u64>,
+    /// Bytes a second that it takes of what is held for it.
+    pub min_out: Option<u64>,
+    /// Milliseconds for which it may stay below.
+    pub grace: u64,
+}
+
+/// How often requests of a route may come.
+#[derive(Debug)]
+pub struct Limited {
+    /// The table's share.
+    pub limit: RateLimit,
+    /// Who is counted apart.
+    pub by: By,
+    /// What is answered past it.
+    pub status: u16,
+}
+
+/// Who is counted apart by a limit.
+#[derive(Debug)]
+pub enum By {
+    /// Each client.
+    Client,
+    /// Each value of this field.
+    Field(Vec<u8>),
+    /// Nobody.
+    Route,
+}
+
+/// A password that every request must bring.
+#[derive(Debug)]
+pub struct Auth {
+    /// Who may come.
+    pub checker: Arc<Checker>,
+    /// What the browser shows.
+    pub realm: String,
+}
+
+
