@@ -310,10 +310,13 @@ fn a_secret_is_never_shown() {
         "rates = { min_in = \"V\" }",
         "pool.a = { endpoints = [\"V\"], protocol = \"V\", balance = \"V\", health = \"V\" }",
         "pool.a = { endpoints = [\"a:1\"], health = { path = \"/\", method = \"V\" } }",
-        "site.\":1\" = { respond = 404, listen = [\"V\"], alias = [\"V\"], limit = \"V\", paths = \"V\" }",
-        "site.\":1\" = { respond = 404, limit = { rate = \"V\", per = \"V\" }, allow = [\"V\"] }",
-        "site.\":1\" = { respond = 404, headers = { a = \"V\\n\" }, request_headers = { a = \" V\" } }",
-        "site.\":1\" = { redirect = \"/{V}\", rewrite = \"V\" }",
+        "site.\":1\" = { listen = [\"V\"], alias = [\"V\"] }",
+        "site.\":1\" = { limit = \"V\", paths = \"V\" }",
+        "site.\":1\" = { limit = { rate = \"V\", per = \"V\" } }",
+        "site.\":1\" = { allow = [\"V\"], rewrite = \" V\" }",
+        "site.\":1\" = { headers = { a = \"V\\n\" } }",
+        "site.\":1\" = { redirect = \"/{V}\" }",
+        "site.\":1\" = { tls = \"V\", rewrite = \"V\" }",
     ] {
         for reference in ["${env:S}", "${file:/s}"] {
             let report = report_in(&key.replace('V', reference), &env);
