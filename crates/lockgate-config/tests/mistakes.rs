@@ -79,6 +79,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (tls("{ pem-file = \"/a\", cert = \"/a\" }"), "E0010", "pem-file", "tls = { cert"),
         (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0011", "tunnel", "remove"),
         (site("root = \"/srv\""), "E0011", "root", "files"),
+        ("[site.\":1\"]\nroot = \"/srv\"\n".into(), "E0011", "root", "files"),
+        ("[site.\":1\"]\nproxy_pass = \"a.b:1\"\n".into(), "E0010", "proxy_pass", "proxy = "),
         (site("cache = { \"*\" = \"no-cache\" }"), "E0011", "cache", "cache-control"),
         (path("/x", "try = []"), "E0011", "try", "files"),
         (site("compress = {}"), "E0011", "compress", "remove it"),

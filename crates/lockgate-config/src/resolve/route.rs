@@ -91,7 +91,10 @@ impl Resolver<'_> {
     fn verb(&mut self, view: &View<'_>) -> Verb {
         let written = |name: &&'static str| view.mentions(name);
         let mut verbs = VERBS.iter().copied().filter(|name| written(name));
-        let Some(first) = verbs.next() else { return Verb::None };
+        let Some(first) = verbs.next() else {
+            let strange = view.layers.iter().any(|layer| layer.strange);
+            return if strange { Verb::Broken } else { Verb::None };
+        };
         if let Some(second) = verbs.next() {
             let place = |name: &str| view.layers.iter().find_map(|layer| layer.key_places.get(name).cloned());
             if let (Some(a), Some(b)) = (place(first), place(second)) {
