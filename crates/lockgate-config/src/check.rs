@@ -89,6 +89,8 @@ pub(crate) struct Checked {
 pub(crate) struct Table {
     pub(crate) entries: BTreeMap<&'static str, Checked>,
     pub(crate) key_places: BTreeMap<&'static str, At>,
+    /// Whether a key was not known: what is missing may have been meant by it.
+    pub(crate) strange: bool,
 }
 
 /// Paths of which the absolute form is known, by the file and offset where they were written.
@@ -110,7 +112,7 @@ impl Checker<'_> {
         path: &str,
         at: Option<&At>,
     ) -> Table {
-        let mut table = Table { entries: BTreeMap::new(), key_places: BTreeMap::new() };
+        let mut table = Table { entries: BTreeMap::new(), key_places: BTreeMap::new(), strange: false };
         let mut later = false;
         for (name, entry) in &branch.entries {
             match keys::find(keys, name) {
@@ -119,7 +121,10 @@ impl Checker<'_> {
                     table.key_places.insert(key.name, entry.key_at.clone());
                     table.entries.insert(key.name, Checked { value, at: entry.item.at.clone() });
                 }
-                None => later |= self.unknown(keys, name, entry, path),
+                None => {
+                    table.strange = true;
+                    later |= self.unknown(keys, name, entry, path);
+                }
             }
         }
         // What is missing beside a key that will come later is no mistake of its own.

@@ -72,7 +72,7 @@ impl Resolver<'_> {
             let User::Site { site, secure, redirects: false } = binding.user else { continue };
             for host in &site.hosts {
                 let first = hosts.entry((binding.addr.to_string(), secure, host)).or_insert(binding);
-                if !std::ptr::eq(*first, binding) && !first.same_table(binding) {
+                if !first.same_table(binding) && !self.warned(Code::SameHost, &binding.at) {
                     let message = format!("{host} is served by two sites on {}", binding.addr);
                     let cure = "keep one of them, or give one another port";
                     let texts = (message, "it has been given to another site", cure);

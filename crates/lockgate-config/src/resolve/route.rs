@@ -91,7 +91,10 @@ impl Resolver<'_> {
     fn verb(&mut self, view: &View<'_>) -> Verb {
         let written = |name: &&'static str| view.mentions(name);
         let mut verbs = VERBS.iter().copied().filter(|name| written(name));
-        let Some(first) = verbs.next() else { return Verb::None };
+        let Some(first) = verbs.next() else {
+            let strange = view.layers.iter().any(|layer| layer.strange);
+            return if strange { Verb::Broken } else { Verb::None };
+        };
         if let Some(second) = verbs.next() {
             let place = |name: &str| view.layers.iter().find_map(|layer| layer.key_places.get(name).cloned());
             if let (Some(a), Some(b)) = (place(first), place(second)) {
@@ -202,7 +205,7 @@ impl Resolver<'_> {
     /// What becomes of the path: the nearer of the two keys holds.
     fn path_sent(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> (bool, Option<String>) {
         let (mut no_strip, mut no_rewrite) = (false, false);
-        for layer in &view.layers {
+        for (depth, layer) in view.layers.iter().enumerate() {
             let strip = on(layer, "strip_prefix").filter(|_| !no_strip);
             let rewrite = on(layer, "rewrite").filter(|_| !no_rewrite);
             (no_strip, no_rewrite) = (no_strip || strip.is_some(), no_rewrite || rewrite.is_some());
@@ -217,7 +220,10 @@ impl Resolver<'_> {
             }
             match (strip, rewrite) {
                 (Some((true, at)), _) => {
-                    self.nothing_to_strip(&at, pattern, route);
+                    // Written in the site, it is for those paths that have a prefix.
+                    if depth == 0 && *pattern != Pattern::Any {
+                        self.nothing_to_strip(&at, pattern);
+                    }
                     return (true, None);
                 }
                 (_, Some((true, at))) => {
@@ -244,11 +250,9 @@ impl Resolver<'_> {
     }
 
     /// A prefix is what stands before `/*`.
-    fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern, route: &At) {
+    fn nothing_to_strip(&mut self, at: &At, pattern: &Pattern) {
         let prefix = matches!(pattern, Pattern::Path { segments, tail: true } if !segments.is_empty());
-        // Written in the site, it is for those paths that have one.
-        let own = at.rank() > route.rank() && *pattern != Pattern::Any;
-        if !prefix && own && !self.warned(Code::NoEffect, at) {
+        if !prefix && !self.warned(Code::NoEffect, at) {
             let why = "there is no prefix: the path does not end in `/*`";
             self.report.push_at(Code::NoEffect, at, "`strip_prefix` has no effect", why, "remove it");
         }

@@ -1,0 +1,314 @@
+//! What valid sites and pools mean.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockgate_config::{
+    AcceptProxy, AccessFormat, Action, Answer, Balance, Config, Environment, HeaderChange, HeaderRule, Host,
+    LimitKey, LogTarget, Pattern, Pool, Probe, ProxyVersion, Retry, Route, Segment, Site, parse_str_in,
+};
+
+fn config(text: &str) -> Config {
+    match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &Environment::none()) {
+        Ok(loaded) => {
+            assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
+            loaded.config
+        }
+        Err(report) => panic!("{text}\n{report}"),
+    }
+}
+
+fn site(text: &str) -> Site {
+    config(text).sites.remove(0)
+}
+
+/// The routes of a site on port 1, which needs no certificate.
+fn routes(inner: &str) -> Vec<Route> {
+    site(&format!("[site.\":1\"]\n{inner}\n")).routes
+}
+
+/// `ADDR`, then `s` for TLS and `r` for a redirect.
+fn listeners(text: &str) -> Vec<String> {
+    let shown = |site: &Site| {
+        let each = site.listen.iter().map(|listen| {
+            let marks = [(listen.secure, "s"), (listen.redirects, "r")];
+            let marks: String = marks.iter().filter(|(on, _)| *on).map(|(_, mark)| *mark).collect();
+            format!("{} {marks}", listen.addr)
+        });
+        each.collect()
+    };
+    shown(&site(text))
+}
+
+#[test]
+fn the_listener_is_implied_by_the_key() {
+    let tls = "tls = \"/a.pem\"\n";
+    for (key, rest, expected) in [
+        ("a.b", tls, vec![":443 s", ":80 r"]),
+        ("*.a.b", tls, vec![":443 s", ":80 r"]),
+        ("a.b", "tls = false\n", vec![":80 "]),
+        ("a.b:8443", tls, vec![":8443 s"]),
+        ("a.b:8080", "", vec![":8080 "]),
+        (":8080", "tls = false\n", vec![":8080 "]),
+        ("unix:/run/a.sock", "", vec!["unix:/run/a.sock "]),
+        ("unix:a.sock", tls, vec!["unix:/etc/lockgate/a.sock s"]),
+        (":81", "listen = [\"127.0.0.1\", \"[::1]\", \"::1\"]\n", vec!["127.0.0.1:81 ", "[::1]:81 "]),
+        ("a.b", "listen = [\"::\"]\ntls = \"/a.pem\"\n", vec!["[::]:443 s", "[::]:80 r"]),
+        (":81", "listen = [\"0.0.0.0\", \"::\"]\n", vec![":81 "]),
+    ] {
+        assert_eq!(listeners(&format!("[site.\"{key}\"]\nrespond = 404\n{rest}")), expected, "{key} {rest}");
+    }
+    let moved = "ports = { http = 8080, https = 8443 }\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
+    assert_eq!(listeners(moved), [":8443 s", ":8080 r"]);
+    let free = "ports = { http = 0, https = 0 }\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
+    assert_eq!(listeners(free), [":0 s", ":0 r"]);
+}
+
+#[test]
+fn a_site_without_a_word_about_tls_takes_that_of_all() {
+    let site = site("[tls]\ncerts = [\"/a.pem\"]\npolicy = \"modern\"\n[site.\"a.b\"]\nrespond = 404\n");
+    let tls = site.tls.unwrap();
+    assert_eq!((tls.certs.len(), tls.versions.len(), tls.alpn), (1, 1, vec!["http/1.1".to_owned()]));
+}
+
+#[test]
+fn hosts_are_compared_as_requests_name_them() {
+    let site = site(
+        "[site.\"Example.COM.\"]\ntls = false\nrespond = 404\nalias = [\"*.B.example\", \"10.0.0.1\", \"[::0:1]\"]\n",
+    );
+    let exact = |host: &str| Host::Exact(host.to_owned());
+    let under = Host::Under("b.example".to_owned());
+    assert_eq!(site.hosts, [exact("example.com"), under, exact("10.0.0.1"), exact("[::1]")]);
+    assert_eq!(site.name, "Example.COM.");
+}
+
+#[test]
+fn sites_share_addresses_and_an_explicit_one_may_take_the_place_of_a_redirect() {
+    let config = config(
+        "[tls]\ncerts = [\"/a.pem\"]\n[site.\"a.b\"]\nrespond = 404\n[site.\"c.d\"]\nrespond = 404\n[site.\"a.b:80\"]\nrespond = 200\n\
+         [site.\":443\"]\ntls = {}\nrespond = 404\n",
+    );
+    assert_eq!(config.sites.len(), 4);
+    assert!(config.tcp.is_empty());
+}
+
+#[test]
+fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
+    let routes = routes(
+        "proxy = \"127.0.0.1:1\"\nlimit = \"1/s\"\n[site.\":1\".path.\"/a/*\"]\nstrip_prefix = true\n\
+         [site.\":1\".path.\"POST /b/{id}\"]\nredirect = { to = \"/c/{id}?{query}\", status = 303 }\nlimit = false",
+    );
+    let names: Vec<_> = routes.iter().map(|route| route.name.as_str()).collect();
+    assert_eq!(names, ["/a/*", "POST /b/{id}", ""]);
+    assert_eq!((&routes[0].action, &routes[2].action), (&Action::Proxy(0), &Action::Proxy(0)));
+    assert!(routes[0].rules.strip_prefix && !routes[2].rules.strip_prefix);
+    assert_eq!(routes[1].action, Action::Redirect { to: "/c/{id}?{query}".into(), status: 303 });
+    assert_eq!(routes[1].method.as_deref(), Some("POST"));
+    let segments = vec![Segment::Literal("b".into()), Segment::Param("id".into())];
+    assert_eq!(routes[1].pattern, Pattern::Path { segments, tail: false });
+    assert_eq!((&routes[2].pattern, &routes[1].rules.limit), (&Pattern::Any, &None));
+    assert_eq!(routes[0].rules.limit, routes[2].rules.limit);
+}
+
+#[test]
+fn a_site_may_answer_some_paths_only() {
+    let routes = routes("[site.\":1\".path.\"/a\"]\nrespond = \"hello {client}\"");
+    let body = "hello {client}".to_owned();
+    let answer = Answer { status: 200, body, media_type: "text/plain; charset=utf-8".into() };
+    assert_eq!((routes.len(), &routes[0].action), (1, &Action::Respond(answer)));
+}
+
+#[test]
+fn short_forms_mean_the_same_as_long_ones() {
+    for (short, long) in [
+        ("respond = 404", "respond = { status = 404 }"),
+        ("respond = \"{\\\"a\\\": 1}\"", "respond = { body = \"{\\\"a\\\": 1}\" }"),
+        ("redirect = \"/a\"", "redirect = { to = \"/a\", status = 308 }"),
+        (
+            "proxy = \"127.0.0.1:1\"",
+            "proxy = { to = [{ addr = \"127.0.0.1:1\", weight = 1 }], protocol = \"http1\" }",
+        ),
+        (
+            "respond = 404\nlimit = \"20/s\"",
+            "respond = 404\nlimit = { rate = \"20/s\", per = \"client\", burst = 20, status = 429 }",
+        ),
+        (
+            "respond = 404\nlimit = \"5/m per header:X-Key burst 9\"",
+            "respond = 404\nlimit = { rate = \"5/m\", per = \"header:x-key\", burst = 9 }",
+        ),
+        ("respond = 404\nheaders = { a = \"b\" }", "respond = 404\nheaders = { a = [\"b\"] }"),
+    ] {
+        let text = |inner: &str| config(&format!("[site.\":1\"]\n{inner}\n"));
+        assert_eq!(text(short), text(long), "{short}");
+    }
+    let log =
+        |value: &str| config(&format!("access_log = {value}\n[site.\":1\"]\nrespond = 404\n")).access_log;
+    assert_eq!(log("\"combined:/a.log\""), log("{ to = \"/a.log\", format = \"combined\" }"));
+    let stdout = log("\"logfmt:stdout\"").unwrap();
+    assert_eq!((stdout.format, stdout.to), (AccessFormat::Logfmt, LogTarget::Stdout));
+    assert_eq!(log("{ sample = \"10%\" }").map(|log| log.sample), Some(10));
+}
+
+#[test]
+fn modifiers_are_merged_by_key_and_false_removes() {
+    let routes = routes(
+        "proxy = \"127.0.0.1:1\"\nheaders = { A = \"site\", b = \"site\", c = false }\nbody = { max = \"1MB\", min_rate = \"2KB/s\" }\n\
+         timeouts = { response = \"1s\", connect = \"2s\" }\nauth = { basic = \"users\" }\nallow = [\"10.0.0.0/8\"]\n\
+         error_pages = { 502 = \"a.html\", 503 = \"b.html\" }\nrewrite = \"/v1/{*}\"\npaths = \"as-is\"\n\
+         [site.\":1\".path.\"/p/*\"]\nheaders = { a = { add = [\"x\", \"y\"] }, b = false }\nbody = { max = \"off\" }\n\
+         timeouts = { response = \"off\" }\nauth = false\nallow = false\nerror_pages = { 502 = false }\nrewrite_location = false\n\
+         strip_prefix = true\npaths = \"strict\"",
+    );
+    let (path, own) = (&routes[0].rules, &routes[1].rules);
+    let rule = |name: &str, change| HeaderRule { name: name.to_owned(), change };
+    assert_eq!(
+        path.headers,
+        [
+            rule("a", HeaderChange::Add(vec!["x".into(), "y".into()])),
+            rule("b", HeaderChange::Remove),
+            rule("c", HeaderChange::Remove)
+        ]
+    );
+    assert_eq!(own.headers[0], rule("A", HeaderChange::Set(vec!["site".into()])));
+    assert_eq!((own.body_max, path.body_max), (Some(1_000_000), None));
+    assert_eq!(
+        (own.rates.min_in, path.rates.min_in, path.rates.min_out),
+        (Some(2_000), Some(2_000), Some(1_000))
+    );
+    let seconds = Duration::from_secs;
+    assert_eq!((own.timeouts.response, path.timeouts.response), (Some(seconds(1)), None));
+    assert_eq!((path.timeouts.connect, path.timeouts.tunnel_idle), (seconds(2), seconds(3600)));
+    assert_eq!(
+        own.auth.as_ref().map(|auth| (auth.file.to_str(), auth.realm.as_str())),
+        Some((Some("/etc/lockgate/users"), "restricted"))
+    );
+    assert_eq!((&path.auth, path.allow.len(), own.allow.len()), (&None, 0, 1));
+    let pages =
+        |rules: &lockgate_config::Rules| rules.error_pages.iter().map(|page| page.0).collect::<Vec<_>>();
+    assert_eq!((pages(path), pages(own)), (vec![503], vec![502, 503]));
+    assert_eq!((path.rewrite_location, own.rewrite_location), (false, true));
+    assert_eq!((path.strip_prefix, &path.rewrite), (true, &None));
+    assert_eq!((own.strip_prefix, own.rewrite.as_deref()), (false, Some("/v1/{*}")));
+    assert_eq!((path.raw_paths, own.raw_paths), (false, true));
+}
+
+#[test]
+fn what_removes_one_way_to_change_the_path_keeps_the_other() {
+    let rewritten = routes(
+        "proxy = \"127.0.0.1:1\"\nrewrite = \"/v1{path}\"\n[site.\":1\".path.\"/p/*\"]\nstrip_prefix = false\n\
+         [site.\":1\".path.\"/q/*\"]\nrewrite = false",
+    );
+    let rewrites: Vec<_> = rewritten.iter().map(|route| route.rules.rewrite.as_deref()).collect();
+    assert_eq!(rewrites, [Some("/v1{path}"), None, Some("/v1{path}")]);
+}
+
+#[test]
+fn the_globals_of_http_have_their_defaults() {
+    let config = config("[site.\":1\"]\nrespond = 404\n");
+    assert_eq!((config.ports.http, config.ports.https), (80, 443));
+    assert_eq!((config.limits.head, config.limits.fields, config.limits.requests), (64_000, 128, None));
+    let seconds = Duration::from_secs;
+    assert_eq!((config.timeouts.head, config.timeouts.idle), (seconds(10), seconds(75)));
+    assert_eq!(config.timeouts.response, Some(seconds(60)));
+    assert_eq!(
+        (config.rates.min_in, config.rates.min_out, config.rates.grace),
+        (Some(1_000), Some(1_000), seconds(10))
+    );
+    let rules = &config.sites[0].routes[0].rules;
+    assert_eq!((rules.body_max, &rules.limit, rules.rewrite_location), (None, &None, true));
+    assert_eq!(config.sites[0].accept_proxy, AcceptProxy::Never);
+}
+
+fn pool(inner: &str) -> Pool {
+    config(&format!(
+        "[pool.app]\nendpoints = [\"10.0.0.1:1\"]\n{inner}\n[site.\":1\"]\nproxy = \"pool:app\"\n"
+    ))
+    .pools
+    .remove(0)
+}
+
+#[test]
+fn a_pool_without_a_word_is_that_of_an_inline_address() {
+    let inline = config("[site.\":1\"]\nproxy = \"10.0.0.1:1\"\n").pools.remove(0);
+    let named = pool("");
+    assert_eq!((named.queue.max, named.queue.wait), (1_000, Duration::from_secs(2)));
+    assert_eq!((named.idle.max, named.idle.age, named.idle.requests), (256, Duration::from_secs(60), 10_000));
+    assert_eq!((named.retry, named.balance), (Some(Retry { times: 1, budget: 20 }), None));
+    assert_eq!(Pool { name: None, ..named }, inline);
+}
+
+#[test]
+fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
+    let pool = pool(
+        "balance = \"round-robin\"\nhealth = { path = \"/h?x=1\", expect = [\"200-299\", \"401\"], body = \"ok\", port = 81, tls = false }\n\
+         retry = false\ntls = { name = \"a.b\" }\nproxy_protocol = \"v2\"\nmaintenance = { body = \"back soon\\n\" }",
+    );
+    assert_eq!(
+        (pool.balance, pool.retry, pool.proxy_protocol),
+        (Some(Balance::RoundRobin), None, Some(ProxyVersion::V2))
+    );
+    let health = pool.health.unwrap();
+    let probe = Probe::Http {
+        path: "/h?x=1".into(),
+        method: "GET".into(),
+        expect: vec![200..=299, 401..=401],
+        body: Some("ok".into()),
+    };
+    assert_eq!((&health.probe, health.port, &health.tls), (&probe, Some(81), &None));
+    assert_eq!((health.fall, health.rise, health.every), (3, 2, Duration::from_secs(2)));
+    assert_eq!(pool.maintenance.map(|answer| answer.status), Some(503));
+    let short = |value: &str| self::pool(&format!("health = {value}\ntls = {{}}")).health.unwrap();
+    assert_eq!(short("\"tcp\"").probe, Probe::Tcp);
+    assert_eq!(short("\"/h\""), short("{ path = \"/h\", expect = \"200-399\" }"));
+    assert!(short("\"/h\"").tls.is_some());
+}
+
+#[test]
+fn a_pool_is_shared_by_all_that_name_it() {
+    let config = config(
+        "[pool.app]\nendpoints = [{ addr = \"10.0.0.1:1\", weight = 3, max = 7 }]\nproxy_protocol = \"v1\"\n\
+         [tcp.\":2\"]\nproxy = \"pool:app\"\n[tcp.\":3\"]\nproxy = { to = \"pool:app\" }\nproxy_protocol = \"v2\"\n\
+         [site.\":1\"]\nproxy = \"pool:app\"\n[site.\":1\".path.\"/x\"]\nproxy = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\n",
+    );
+    assert_eq!(config.pools.len(), 2);
+    assert_eq!((config.tcp[0].pool, config.tcp[1].pool), (0, 0));
+    let versions: Vec<_> = config.tcp.iter().map(|tcp| tcp.proxy_protocol).collect();
+    assert_eq!(versions, [Some(ProxyVersion::V1), Some(ProxyVersion::V2)]);
+    let actions: Vec<_> = config.sites[0].routes.iter().map(|route| &route.action).collect();
+    assert_eq!(actions, [&Action::Proxy(1), &Action::Proxy(0)]);
+    let ends: Vec<_> =
+        config.pools.iter().flat_map(|pool| &pool.endpoints).map(|end| (end.weight, end.max)).collect();
+    assert_eq!(ends, [(3, Some(7)), (1, Some(7)), (1, None)]);
+}
+
+#[test]
+fn a_limit_is_counted_by_what_it_says() {
+    let limit =
+        |text: &str| routes(&format!("respond = 404\nlimit = \"{text}\""))[0].rules.limit.clone().unwrap();
+    let hourly = limit("100/h per route");
+    assert_eq!((hourly.count, hourly.every, hourly.per), (100, Duration::from_secs(3_600), LimitKey::Route));
+    let bursting = limit("20/s burst 40 per client");
+    assert_eq!((bursting.burst, bursting.status, bursting.per), (40, 429, LimitKey::Client));
+}
+
+#[test]
+fn what_is_kept_means_the_same_anywhere() {
+    let text = "access_log = \"combined:./a.log\"\n[pool.app]\nendpoints = [\"unix:p.sock\"]\n[site.\"unix:s.sock\"]\nproxy = \"pool:app\"\n\
+                [site.\"unix:s.sock\".path.\"/x\"]\nerror_pages = { 502 = \"e.html\" }\n[site.\":1\".path.\"GET /y\"]\nrespond = \"\\\"\"\n";
+    let env = Environment::none();
+    let first = parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env).unwrap();
+    let merged = first.merged_toml();
+    assert!(merged.contains("[site.\"unix:/etc/lockgate/s.sock\".path.\"/x\"]"), "{merged}");
+    let mut again = parse_str_in(&merged, Path::new("/var/last.toml"), &env)
+        .unwrap_or_else(|report| panic!("{merged}\n{report}"));
+    assert_eq!(again.merged_toml(), merged);
+    again.config.sites[1].name = "unix:s.sock".into();
+    assert_eq!(again.config, first.config);
+}
+
+#[test]
+fn many_sites_are_read_in_time() {
+    let sites = (0..1_000).map(|n| format!("[site.\"s{n}.example\"]\nproxy = \"127.0.0.1:1\"\n[site.\"s{n}.example\".path.\"/x\"]\nlimit = \"1/s\"\n"));
+    let text = format!("[tls]\ncerts = [\"/a.pem\"]\n{}", sites.collect::<String>());
+    assert_eq!(config(&text).sites.len(), 1_000);
+}
