@@ -72,8 +72,63 @@ pub enum Cut {
     Idle,
     /// It has lived as long as it may.
     Lifetime,
+    /// The client kept us waiting: it moved less than the minimum rate.
+    Slow,
     /// The process ends.
     Drain,
+}
+
+/// What a connection waits for, as far as somebody else is to blame for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// Nothing, or somebody whom no rate holds.
+    #[default]
+    Otherwise,
+    /// The client's next request: the connection may be closed without harm.
+    ForRequest,
+    /// The rest of a body that the client sends.
+    ForBody,
+    /// The client, to take what is held for it.
+    ForRoom,
+}
+
+/// The least that a client must move while it is waited for, in bytes a second, and for how many milliseconds of
+/// waiting it may stay below.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Of a body that is due; `None` is any.
+    pub min_in: Option<u64>,
+    /// Of what is held for it; `None` is any.
+    pub min_out: Option<u64>,
+    /// Milliseconds.
+    pub grace: u64,
+}
+
+/// How long one direction was waited for, and from which byte on.
+#[derive(Debug, Default)]
+struct Waited {
+    millis: Cell<u64>,
+    from: Cell<u64>,
+}
+
+impl Waited {
+    /// Whether less than `least` was moved by `grace` milliseconds of waiting, which it has now waited `millis` longer.
+    fn is_slow(&self, millis: u64, moved: u64, least: Option<u64>, grace: u64) -> bool {
+        let Some(least) = least else { return false };
+        let waited = self.millis.get() + millis;
+        self.millis.set(waited);
+        if waited < grace {
+            return false;
+        }
+        let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000) < least.saturating_mul(waited);
+        self.begin(moved);
+        slow
+    }
+
+    fn begin(&self, moved: u64) {
+        self.millis.set(0);
+        self.from.set(moved);
+    }
 }
 
 /// The time and the watched connections of one worker.
@@ -199,6 +254,11 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<u64>,
     cut: Cell<Option<Cut>>,
+    waiting: Cell<Waiting>,
+    pace: Cell<Pace>,
+    looked_at: Cell<u64>,
+    body: Waited,
+    room: Waited,
     waker: RefCell<Option<Waker>>,
 }
 
@@ -216,6 +276,11 @@ impl Watch {
             moved: Cell::default(),
             moved_at: Cell::new(now),
             cut: Cell::default(),
+            waiting: Cell::default(),
+            pace: Cell::default(),
+            looked_at: Cell::new(now),
+            body: Waited::default(),
+            room: Waited::default(),
             waker: RefCell::default(),
         }
     }
@@ -231,6 +296,33 @@ impl Watch {
         }
     }
 
+    /// What it waits for; noted with every wait, looked at with every tick.
+    pub fn waiting(&self) -> Waiting {
+        self.waiting.get()
+    }
+
+    /// Notes what it waits for from now on.
+    pub fn waits(&self, waiting: Waiting) {
+        self.waiting.set(waiting);
+    }
+
+    /// Holds the client to `pace` from now on.
+    pub fn hold_to(&self, pace: Pace) {
+        self.pace.set(pace);
+        self.body.begin(self.meter.received.get());
+        self.room.begin(self.meter.sent.get());
+    }
+
+    fn is_slow(&self, now: u64) -> bool {
+        let millis = now.saturating_sub(self.looked_at.replace(now));
+        let (pace, meter) = (self.pace.get(), &self.meter);
+        match self.waiting.get() {
+            Waiting::ForBody => self.body.is_slow(millis, meter.received.get(), pace.min_in, pace.grace),
+            Waiting::ForRoom => self.room.is_slow(millis, meter.sent.get(), pace.min_out, pace.grace),
+            Waiting::Otherwise | Waiting::ForRequest => false,
+        }
+    }
+
     fn look(&self, now: u64) {
         let Meter { received, sent, flushed } = &self.meter;
         let moved = received.get().wrapping_add(sent.get()).wrapping_add(flushed.get());
@@ -243,6 +335,8 @@ impl Watch {
             self.cut(Cut::Deadline);
         } else if now - self.moved_at.get() >= self.idle.get() {
             self.cut(Cut::Idle);
+        } else if self.is_slow(now) {
+            self.cut(Cut::Slow);
         }
     }
 }

@@ -18,9 +18,11 @@ use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
 use crate::access_log::Log;
-use crate::clock::{Clock, Cut, Pulse, Watch};
+use crate::clock::{Clock, Cut, Pulse, Waiting, Watch};
 use crate::limits::{Limit, PerClient};
 use crate::metrics::WorkerCells;
+use crate::popular::Popular;
+use crate::request_id::RequestIds;
 use crate::upstream::{Pool, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
@@ -30,6 +32,8 @@ const PUBLISHED_EVERY: u64 = 1_000;
 
 /// Milliseconds between two looks at the idle connections to endpoints.
 const TIDIED_EVERY: u64 = 1_000;
+/// Ticks for which kept connections may still bring a request when we stop.
+const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
 const SPARE: usize = 64;
 
@@ -43,6 +47,8 @@ pub struct Shared {
     pub per_client: Option<Arc<PerClient>>,
     /// Whose PROXY headers are believed.
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
+    /// What requests are named by.
+    pub request_ids: RequestIds,
     /// Connections are numbered from a random start, so that an id is not met again after a restart.
     pub ids: AtomicU64,
 }
@@ -95,11 +101,15 @@ pub struct Worker {
     /// Heads of answers that nobody uses now.
     pub answers: Spare<ResponseHead>,
     upstreams: Box<[Rc<Upstream>]>,
+    /// What is asked for most.
+    pub popular: RefCell<Popular>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
     tidied_at: Cell<u64>,
+    /// Ticks since it began to stop.
+    stopping_for: Cell<u32>,
     stopping: Cell<bool>,
     stop: Notify,
 }
@@ -133,13 +143,19 @@ impl Worker {
     /// A worker without connections.
     pub fn new(setup: Setup) -> Rc<Self> {
         let blocks = Blocks::new();
-        let upstream = |pool| Upstream::new(pool, &blocks);
+        let mut first = 0;
+        let upstream = |pool: Arc<Pool>| {
+            let here = first;
+            first += pool.members().len();
+            Upstream::new(pool, here, &blocks)
+        };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,
+            popular: RefCell::default(),
             date: Cell::new((0, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
@@ -150,6 +166,7 @@ impl Worker {
             published: setup.top,
             published_at: Cell::new(0),
             tidied_at: Cell::new(0),
+            stopping_for: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
@@ -167,7 +184,32 @@ impl Worker {
         }
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
-            self.upstreams.iter().for_each(|upstream| upstream.tidy(self.clock.now()));
+            self.tidy();
+        }
+        if self.is_stopping() {
+            self.let_go();
+        }
+    }
+
+    /// Closes idle connections to endpoints that are of no more use, and shows how many there are.
+    fn tidy(&self) {
+        for upstream in &self.upstreams {
+            upstream.tidy(self.clock.now());
+            for (place, idle) in upstream.idle_connections() {
+                if let Some(cells) = self.cells.http.endpoint(place) {
+                    cells.idle.set(idle as i64);
+                }
+            }
+        }
+    }
+
+    /// Closes connections of clients that only wait for their next request. Not at once: what is on its way when we
+    /// begin to stop is still answered, and told that it was the last.
+    fn let_go(&self) {
+        let since = self.stopping_for.replace(self.stopping_for.get() + 1);
+        if since >= LAST_REQUESTS {
+            let waiting = |watch: &Watch| watch.waiting() == Waiting::ForRequest;
+            self.clock.each(|watch| if waiting(watch) { watch.cut(Cut::Drain) });
         }
     }
 

@@ -93,6 +93,12 @@ impl Endpoint {
         &self.place
     }
 
+    /// Its host and its port, if it has any.
+    pub fn authority(&self) -> Option<(&str, u16)> {
+        let port = self.label.rsplit_once(':')?.1.parse().ok()?;
+        if matches!(self.place, Place::Unix(_)) { None } else { Some((&self.host, port)) }
+    }
+
     /// Connections that the process has to it, or is making.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
@@ -158,6 +164,11 @@ impl Endpoint {
     /// Whether others are to be preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
         self.load.avoidance.lasts(now)
+    }
+
+    /// Whether it has as many connections as it may.
+    pub fn is_full(&self) -> bool {
+        self.max.as_ref().is_some_and(|max| max.used() >= max.size())
     }
 
     /// A place among its connections now, or none while it has as many as it may.

@@ -1,25 +1,33 @@
 //! Connections to the endpoints of one pool that one worker keeps for the next request, and the right to use one.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
 use super::{DialError, Endpoint, Hold, InFlight, Pool, Random};
-use crate::clock::{Cut, Guard};
+use crate::clock::Guard;
 use crate::h1::Link;
 
-/// Members that one request was sent to already: of more than that nobody asks which.
+/// Members that one request was sent to already; of those behind the 64th nobody asks.
 pub type Tried = u64;
+
+/// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the first failures after
+/// a quiet time can be made good.
+const SAVED: u32 = 1_000;
 
 /// A pool as one worker uses it.
 pub struct Upstream {
     pool: Arc<Pool>,
+    /// The place of its first member among the process's, for counters.
+    first: usize,
     blocks: Rc<Blocks>,
     random: Random,
+    /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of those of all.
+    budget: Cell<u32>,
     /// For each member; the one used last is taken first, so that those that are too many grow old.
     idle: Box<[RefCell<Vec<Idle>>]>,
 }
@@ -43,101 +51,21 @@ pub struct Lease {
     pub link: Box<Link>,
     /// Requests that it had before.
     pub requests: u64,
+    /// How long it took to make, if it is new.
+    pub dialled: Option<Duration>,
     in_flight: InFlight,
     _hold: Hold,
     member: usize,
     upstream: Rc<Upstream>,
 }
 
-impl Upstream {
-    /// A pool without connections.
-    pub fn new(pool: Arc<Pool>, blocks: &Rc<Blocks>) -> Rc<Self> {
-        let idle = pool.members().iter().map(|_| RefCell::default()).collect();
-        Rc::new(Self { pool, blocks: Rc::clone(blocks), random: Random::new(), idle })
-    }
-
-    /// The pool.
-    pub fn pool(&self) -> &Arc<Pool> {
-        &self.pool
-    }
-
-    /// A connection to the endpoint that is next: an idle one, if it lives. `certain` asks the kernel whether it does,
-    /// `fresh` makes a new one in any case. Members in `tried` are passed over, and the one that is chosen is added.
-    ///
-    /// # Errors
-    /// When no endpoint can be reached in time.
-    pub async fn lease(
-        self: &Rc<Self>,
-        guard: &Guard,
-        connect: Duration,
-        wanted: Wanted,
-        tried: &mut Tried,
-    ) -> Result<Lease, DialError> {
-        let mut failed = None;
-        loop {
-            let now = guard.clock().now();
-            let untried = |member: usize| member >= 64 || *tried & (1 << member) == 0;
-            let Some(member) = self.pool.choose(untried, self.random.next(), now) else {
-                return Err(failed.unwrap_or(DialError::Down));
-            };
-            *tried |= 1_u64.checked_shl(member as u32).unwrap_or(0);
-            let endpoint = self.pool.members()[member].endpoint();
-            let hold = match endpoint.try_take() {
-                Some(hold) => hold,
-                None => Box::pin(wait(endpoint, guard, connect)).await?,
-            };
-            let in_flight = endpoint.begin();
-            if wanted != Wanted::New
-                && let Some(idle) = self.idle(member, now, wanted == Wanted::Certain)
-            {
-                let Idle { link, requests, .. } = idle;
-                let upstream = Rc::clone(self);
-                return Ok(Lease { link, requests, in_flight, _hold: hold, member, upstream });
-            }
-            match Box::pin(self.pool.attempt(hold, guard, connect, &[])).await {
-                Ok(dialled) => {
-                    let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-                    let link = Box::new(Link::new(stream, &self.blocks, &[]));
-                    let upstream = Rc::clone(self);
-                    return Ok(Lease { link, requests: 0, in_flight, _hold: dialled.hold, member, upstream });
-                }
-                // Nothing was sent: another one may do.
-                Err(error @ DialError::Failed { .. }) => failed = Some(error),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
-        let mut idle = self.idle[member].borrow_mut();
-        while let Some(last) = idle.pop() {
-            let stream = &last.link.stream;
-            let lives = if certain { stream.is_quiet_now() } else { stream.is_quiet() };
-            if lives && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime {
-                return Some(last);
-            }
-        }
-        None
-    }
-
-    /// How many connections are idle.
-    pub fn idle_connections(&self) -> usize {
-        self.idle.iter().map(|idle| idle.borrow().len()).sum()
-    }
-
-    /// Closes what has been idle for too long, or was closed by its endpoint.
-    pub fn tidy(&self, now: u64) {
-        for idle in &self.idle {
-            idle.borrow_mut().retain(|one| {
-                now.saturating_sub(one.since) < self.pool.settings.keeping.lifetime && one.link.stream.is_quiet()
-            });
-        }
-    }
-
-    /// Closes all that is idle.
-    pub fn close(&self) {
-        self.idle.iter().for_each(|idle| idle.borrow_mut().clear());
-    }
+/// A connection that only one client may use.
+#[derive(Debug)]
+pub struct Private {
+    link: Box<Link>,
+    requests: u64,
+    member: usize,
+    upstream: Rc<Upstream>,
 }
 
 /// Which connection is wanted.
@@ -151,13 +79,141 @@ pub enum Wanted {
     New,
 }
 
-/// Waits for a place at an endpoint that is at its `max`.
-async fn wait(endpoint: &Arc<Endpoint>, guard: &Guard, limit: Duration) -> Result<Hold, DialError> {
-    guard.phase(limit);
-    guard.within(endpoint.take()).await.map_err(|cut| match cut {
-        Cut::Deadline => DialError::Full,
-        cut => DialError::Cut(cut),
-    })
+impl Upstream {
+    /// A pool without connections.
+    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>) -> Rc<Self> {
+        let idle = pool.members().iter().map(|_| RefCell::default()).collect();
+        let (blocks, random, budget) = (Rc::clone(blocks), Random::new(), Cell::new(SAVED));
+        Rc::new(Self { pool, first, blocks, random, budget, idle })
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on which `header` goes first.
+    /// Members in `tried` are passed over, and those that are tried now are added.
+    ///
+    /// # Errors
+    /// When no endpoint can be reached in time.
+    pub async fn lease(
+        self: &Rc<Self>,
+        guard: &Guard,
+        connect: Duration,
+        wanted: Wanted,
+        header: &[u8],
+        tried: &mut Tried,
+    ) -> Result<Lease, DialError> {
+        let mut failed = None;
+        loop {
+            let now = guard.clock().now();
+            let (member, hold) = match self.choose(*tried, now) {
+                Some(chosen) => chosen,
+                None => match Box::pin(self.pool.queue(guard, |member| !is_tried(*tried, member))).await {
+                    Ok(chosen) => chosen,
+                    Err(error) => return Err(failed.unwrap_or(error)),
+                },
+            };
+            *tried |= bit(member);
+            let in_flight = hold.endpoint().begin();
+            if wanted != Wanted::New
+                && let Some(Idle { link, requests, .. }) = self.idle(member, now, wanted == Wanted::Certain)
+            {
+                let upstream = Rc::clone(self);
+                return Ok(Lease { link, requests, dialled: None, in_flight, _hold: hold, member, upstream });
+            }
+            match Box::pin(self.dial(member, hold, in_flight, guard, connect, header)).await {
+                // Nothing was sent: another one may do.
+                Err(error @ DialError::Failed { .. }) => failed = Some(error),
+                done => return done,
+            }
+        }
+    }
+
+    /// The member that is next, and a place at it.
+    fn choose(&self, tried: Tried, now: u64) -> Option<(usize, Hold)> {
+        let members = self.pool.members();
+        let usable = |member: usize| !is_tried(tried, member) && !members[member].endpoint().is_full();
+        let member = self.pool.choose(usable, self.random.next(), now)?;
+        // Another worker may have been quicker.
+        members[member].endpoint().try_take().map(|hold| (member, hold))
+    }
+
+    async fn dial(
+        self: &Rc<Self>,
+        member: usize,
+        hold: Hold,
+        in_flight: InFlight,
+        guard: &Guard,
+        connect: Duration,
+        header: &[u8],
+    ) -> Result<Lease, DialError> {
+        let began = Instant::now();
+        let dialled = self.pool.attempt(hold, guard, connect, header).await?;
+        let before_tls = dialled.session.is_some();
+        let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
+        let mut link = Box::new(Link::new(stream, &self.blocks, &[]));
+        if !before_tls {
+            link.writer.head().extend_from_slice(header);
+        }
+        let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
+        Ok(Lease { link, requests: 0, dialled, in_flight, _hold: hold, member, upstream })
+    }
+
+    fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
+        let mut idle = self.idle[member].borrow_mut();
+        while let Some(last) = idle.pop() {
+            if lives(&last.link, certain) && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    /// Whether one more attempt may be made, which it then counts.
+    pub fn may_retry(&self) -> bool {
+        let left = self.budget.get().checked_sub(100);
+        self.budget.set(left.unwrap_or(self.budget.get()));
+        left.is_some()
+    }
+
+    /// Counts a request, a share of which may be tried again.
+    pub fn count(&self) {
+        let saved = self.budget.get() + u32::from(self.pool.settings.retry.budget);
+        self.budget.set(saved.min(SAVED));
+    }
+
+    /// For each member, its place among the process's and how many connections to it are idle.
+    pub fn idle_connections(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.idle.iter().enumerate().map(|(member, idle)| (self.first + member, idle.borrow().len()))
+    }
+
+    /// Closes what has been idle for too long, or was closed by its endpoint.
+    pub fn tidy(&self, now: u64) {
+        let lifetime = self.pool.settings.keeping.lifetime;
+        for idle in &self.idle {
+            idle.borrow_mut()
+                .retain(|one| now.saturating_sub(one.since) < lifetime && one.link.stream.is_quiet());
+        }
+    }
+
+    /// Closes all that is idle.
+    pub fn close(&self) {
+        self.idle.iter().for_each(|idle| idle.borrow_mut().clear());
+    }
+}
+
+fn lives(link: &Link, certain: bool) -> bool {
+    if certain { link.stream.is_quiet_now() } else { link.stream.is_quiet() }
+}
+
+fn bit(member: usize) -> Tried {
+    u32::try_from(member).ok().and_then(|member| 1_u64.checked_shl(member)).unwrap_or(0)
+}
+
+fn is_tried(tried: Tried, member: usize) -> bool {
+    tried & bit(member) != 0
 }
 
 impl Lease {
@@ -166,14 +222,41 @@ impl Lease {
         self.in_flight.endpoint()
     }
 
-    /// Keeps the connection for the next request. Only after an answer that has come to its end, with nothing behind it.
+    /// The place of the endpoint among the process's, for counters.
+    pub fn place(&self) -> usize {
+        self.upstream.first + self.member
+    }
+
+    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end, with nothing
+    /// behind it.
     pub fn keep(self, now: u64) {
         let Self { link, requests, member, upstream, .. } = self;
-        if requests + 1 < upstream.pool.settings.keeping.requests {
+        let keeping = upstream.pool.settings.keeping;
+        if requests + 1 < keeping.requests {
             let mut idle = upstream.idle[member].borrow_mut();
-            if idle.len() < upstream.pool.settings.keeping.max {
+            if idle.len() < keeping.max {
                 idle.push(Idle { link, since: now, requests: requests + 1 });
             }
         }
+    }
+
+    /// Keeps the connection for the next request of the same client.
+    pub fn keep_private(self) -> Private {
+        let Self { link, requests, member, upstream, .. } = self;
+        Private { link, requests: requests + 1, member, upstream }
+    }
+}
+
+impl Private {
+    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room.
+    pub fn take(self, upstream: &Rc<Upstream>) -> Option<Lease> {
+        let member = self.upstream.pool.members().get(self.member)?;
+        if !Rc::ptr_eq(&self.upstream, upstream) || !member.is_up() || !lives(&self.link, true) {
+            return None;
+        }
+        let hold = member.endpoint().try_take()?;
+        let in_flight = member.endpoint().begin();
+        let Self { link, requests, member, upstream } = self;
+        Some(Lease { link, requests, dialled: None, in_flight, _hold: hold, member, upstream })
     }
 }

@@ -14,7 +14,7 @@ pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
 pub use health::{Health, Transition};
 pub use latency::Latency;
-pub use lease::{Lease, Tried, Upstream, Wanted};
+pub use lease::{Lease, Private, Tried, Upstream, Wanted};
 pub use pool::{DialError, Dialled, Pool};
 pub use random::Random;
 pub use settings::{Keeping, Queue, Retry, Settings};

@@ -18,7 +18,7 @@ use lockgate_net::tls::session::Session;
 
 use super::balance::{Balance, Balancer, Member};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
-use super::settings::Settings;
+use super::settings::{Queue, Settings};
 use crate::clock::{Clock, Cut, Guard};
 
 /// Endpoints that serve alike.
@@ -31,6 +31,7 @@ pub struct Pool {
     /// What holds for all of them.
     pub settings: Settings,
     next: AtomicUsize,
+    queued: AtomicUsize,
 }
 
 /// A connection to an endpoint, counted until it is dropped.
@@ -58,6 +59,9 @@ pub enum DialError {
     /// Checks have found every endpoint down.
     #[error("every endpoint is down")]
     Down,
+    /// Those that answer are at their `max`, and as many requests wait as may.
+    #[error("every endpoint is at its limit, and the queue is full")]
+    QueueFull,
     /// Those that answer are at their `max`, and none became free in time.
     #[error("every endpoint that can be reached has as many connections as it may")]
     Full,
@@ -75,7 +79,7 @@ impl Pool {
         settings: Settings,
     ) -> Self {
         let balancer = Balancer::new(balance, &members);
-        Self { members, balancer, tls, settings, next: AtomicUsize::new(0) }
+        Self { members, balancer, tls, settings, next: AtomicUsize::new(0), queued: AtomicUsize::new(0) }
     }
 
     /// All members, in the order of the configuration.
@@ -86,6 +90,30 @@ impl Pool {
     /// The place among the members of the one that a request goes to: see [`Balancer::choose`].
     pub fn choose(&self, usable: impl Fn(usize) -> bool, random: u64, now: u64) -> Option<usize> {
         self.balancer.choose(&self.members, usable, random, now)
+    }
+
+    /// Waits for a place at one of the members that are up and of which `usable` says yes.
+    ///
+    /// # Errors
+    /// When as many wait already as may, or none becomes free in time.
+    pub async fn queue(&self, guard: &Guard, usable: impl Fn(usize) -> bool) -> Result<(usize, Hold), DialError> {
+        let Queue { max, wait } = self.settings.queue;
+        let _place = Queued::enter(&self.queued, max).ok_or(DialError::QueueFull)?;
+        let members = self.members.iter().enumerate().filter(|(at, member)| member.is_up() && usable(*at));
+        let mut waiting: Vec<_> =
+            members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).collect();
+        if waiting.is_empty() {
+            return Err(DialError::Down);
+        }
+        guard.phase(wait);
+        let first = guard.within(poll_fn(|cx| {
+            let mut polled = waiting.iter_mut().map(|(at, place)| place.as_mut().poll(cx).map(|hold| (*at, hold)));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        }));
+        first.await.map_err(|cut| match cut {
+            Cut::Deadline => DialError::Full,
+            cut => DialError::Cut(cut),
+        })
     }
 
     /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
@@ -187,6 +215,22 @@ impl Pool {
             Err(Cut::Deadline) => Ok(Err(io::ErrorKind::TimedOut.into())),
             Err(cut) => Err(cut),
         }
+    }
+}
+
+/// One of those that wait; leaving the queue on every way out.
+struct Queued<'a>(&'a AtomicUsize);
+
+impl<'a> Queued<'a> {
+    fn enter(queued: &'a AtomicUsize, max: usize) -> Option<Self> {
+        let place = Self(queued);
+        (queued.fetch_add(1, Ordering::Relaxed) < max).then_some(place)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
