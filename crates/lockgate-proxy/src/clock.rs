@@ -165,6 +165,11 @@ impl Clock {
         self.now.get()
     }
 
+    /// Nanoseconds on the same scale, as of now.
+    pub fn nanos(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(NEVER)
+    }
+
     /// Connections that are watched.
     pub fn watched(&self) -> usize {
         self.watches.borrow().len()

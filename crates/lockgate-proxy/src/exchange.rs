@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Client;
 use lockgate_http::head::{BodyLength, RequestHead};
+use lockgate_net::proxy_protocol::Version;
 use lockgate_net::stream::StreamError;
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::clock::{Cut, Guard};
 use crate::h1::{Link, ReadError};
-use crate::upstream::{DialError, Endpoint};
+use crate::route::Pattern;
+use crate::site::Rules;
+use crate::transform::Values;
+use crate::upstream::{DialError, Endpoint, Lease, Private};
 use crate::worker::Worker;
 
 /// A request whose head was read, and the way back.
-#[derive(Debug)]
 pub struct Exchange<'a> {
     /// The worker that serves it.
     pub worker: &'a Rc<Worker>,
@@ -26,6 +29,10 @@ pub struct Exchange<'a> {
     pub guard: &'a Guard,
     /// The client's connection: the body comes from there, the answer goes there.
     pub down: &'a mut Link,
+    /// The client's connection to an endpoint, where endpoints are told of it.
+    pub private: &'a mut Option<Private>,
+    /// What goes before everything else on such a connection.
+    pub introduction: &'a dyn Fn(Version) -> Vec<u8>,
     /// What was asked.
     pub head: &'a RequestHead,
     /// Of whom and what.
@@ -34,6 +41,12 @@ pub struct Exchange<'a> {
     pub length: BodyLength,
     /// Who asked.
     pub client: Client<'a>,
+    /// What templates fill in.
+    pub values: Values<'a>,
+    /// What the route matches.
+    pub pattern: &'a Pattern,
+    /// What the exchange is held to.
+    pub rules: &'a Rules,
     /// Whether the client's connection may be kept.
     pub keep: bool,
     /// What has come of it so far.
@@ -45,24 +58,22 @@ pub struct Exchange<'a> {
 pub struct Outcome {
     /// What was answered; 0 when nothing was.
     pub status: u16,
-    /// Why it is not the origin's whole answer, if it is not.
-    pub failure: Option<Failure>,
-    /// Data of the request's body that was taken.
-    pub received: u64,
-    /// Data of the answer's body that was handed on.
-    pub sent: u64,
     /// Who answered, or failed to.
     pub endpoint: Option<Arc<Endpoint>>,
     /// Whether the connection to it had been used before.
     pub reused: bool,
     /// Attempts beyond the first.
     pub retries: u32,
-    /// From the request's head to a connection with an endpoint.
+    /// Until an endpoint was chosen and had room.
+    pub wait: Option<Duration>,
+    /// Connecting to it, if that was needed.
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
+    /// The connection to the endpoint, after both have agreed to speak something else.
+    pub switched: Option<Lease>,
 }
 
 /// Why there is no answer of an origin, or not the whole of it.
@@ -115,6 +126,7 @@ impl Failure {
             Cut::Idle => Self::silent(Cause::Idle, Side::Lockgate, ""),
             Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
             Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
+            Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
         }
     }
 }
@@ -125,6 +137,7 @@ impl From<DialError> for Failure {
             DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
             DialError::Full => Fault::QueueTimeout,
             DialError::Down => Fault::NoEndpoint,
+            DialError::QueueFull => Fault::QueueFull,
             DialError::Failed { error, .. } => match error.kind() {
                 std::io::ErrorKind::TimedOut => Fault::ConnectionTimeout,
                 std::io::ErrorKind::NotFound => Fault::Dns,

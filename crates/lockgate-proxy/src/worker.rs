@@ -21,9 +21,10 @@ use crate::access_log::Log;
 use crate::clock::{Clock, Cut, Pulse, Waiting, Watch};
 use crate::limits::{Limit, PerClient};
 use crate::metrics::WorkerCells;
-use crate::popular::Popular;
+
 use crate::request_id::RequestIds;
 use crate::upstream::{Pool, Upstream};
+use crate::popular::{Popular, PopularSnapshot};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -59,8 +60,17 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The traffic of one worker's clients as of about a second ago; written by the worker, read by anybody.
-pub type Published = Arc<ArcSwapOption<TopSnapshot<IpAddr>>>;
+/// What one worker's accounts say.
+#[derive(Debug, Clone)]
+pub struct Accounts {
+    /// The traffic of its clients.
+    pub clients: TopSnapshot<IpAddr>,
+    /// What they asked for.
+    pub popular: PopularSnapshot,
+}
+
+/// The accounts of one worker as of about a second ago; written by the worker, read by anybody.
+pub type Published = Arc<ArcSwapOption<Accounts>>;
 
 /// What a worker is made of.
 #[derive(Debug)]
@@ -71,7 +81,7 @@ pub struct Setup {
     pub pulse: Arc<Pulse>,
     /// What it counts.
     pub cells: Shard<WorkerCells>,
-    /// Where it publishes the traffic of its clients.
+    /// Where it publishes its accounts.
     pub top: Published,
     /// The access log, unless it is off.
     pub log: Option<Log>,
@@ -101,9 +111,9 @@ pub struct Worker {
     /// Heads of answers that nobody uses now.
     pub answers: Spare<ResponseHead>,
     upstreams: Box<[Rc<Upstream>]>,
+    date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
     pub popular: RefCell<Popular>,
-    date: Cell<(u64, [u8; date::LENGTH])>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
     published_at: Cell<u64>,
@@ -155,13 +165,13 @@ impl Worker {
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,
-            popular: RefCell::default(),
             date: Cell::new((0, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
             scratch: Scratch::new(Pipes::new(setup.pipes)),
             cells: setup.cells,
             log: RefCell::new(setup.log),
+            popular: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             published: setup.top,
             published_at: Cell::new(0),
@@ -177,7 +187,12 @@ impl Worker {
         self.clock.tick(|watch| self.account(watch));
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
-            self.published.store(Some(Arc::new(self.top.borrow().snapshot(unix_millis()))));
+            let now = unix_millis();
+            let accounts = Accounts {
+                clients: self.top.borrow().snapshot(now),
+                popular: self.popular.borrow().snapshot(now),
+            };
+            self.published.store(Some(Arc::new(accounts)));
         }
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();

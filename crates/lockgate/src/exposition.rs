@@ -11,6 +11,9 @@ use lockgate_net::tls::Acceptor;
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::upstream::{Endpoint, Member};
 use lockgate_proxy::worker::{Published, Shared};
+use lockgate_proxy::popular::PopularSnapshot;
+use lockgate_proxy::upstream::Endpoint;
+use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};
@@ -141,21 +144,28 @@ impl Exposition {
         });
     }
 
-    /// The traffic of clients as JSON: the most bytes first.
+    /// The traffic of clients, and what they ask for, as JSON: the most first.
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, Order::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
+        let popular = PopularSnapshot::merge(self.accounts().map(|accounts| accounts.popular.clone()));
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),
             "total": traffic(&listing.total),
+            "hosts": requests("host", &popular.hosts),
+            "pages": requests("page", &popular.pages),
+            "referers": requests("referer", &popular.referers),
         });
         format!("{top:#}\n")
     }
 
     fn snapshot(&self) -> TopSnapshot<IpAddr> {
-        let published = self.tops.iter().filter_map(|top| top.load_full());
-        TopSnapshot::merge(published.map(|top| TopSnapshot::clone(&top)))
+        TopSnapshot::merge(self.accounts().map(|accounts| accounts.clients.clone()))
+    }
+
+    fn accounts(&self) -> impl Iterator<Item = Arc<Accounts>> {
+        self.tops.iter().filter_map(|top| top.load_full())
     }
 }
 
@@ -171,6 +181,22 @@ fn client(entry: &TopEntry<IpAddr>) -> Value {
     value["client"] = json!(entry.key.to_string());
     value["error_bytes"] = json!(entry.error);
     value
+}
+
+/// A list whose entries count requests, which are *received*; `name` is what the key is called.
+fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
+    let entries = top.top(LISTED, Order::Bytes).entries;
+    entries
+        .iter()
+        .map(|entry| {
+            json!({
+                name: &*entry.key,
+                "requests": entry.traffic.received,
+                "requests_per_second": entry.traffic.received_per_second,
+                "error_requests": entry.error,
+            })
+        })
+        .collect()
 }
 
 fn traffic(traffic: &Traffic) -> Value {

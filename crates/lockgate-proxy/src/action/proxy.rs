@@ -13,17 +13,15 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding;
-use lockgate_http::h1::framing;
-use lockgate_http::h1::parse;
+use lockgate_http::h1::{HeadError, framing, parse};
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
-use lockgate_net::stream::StreamError;
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::clock::Cut;
+use crate::clock::{Guard, Waiting};
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
-use crate::upstream::{self, Lease, Wanted};
+use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
 
 use replay::Replay;
 
@@ -56,6 +54,12 @@ impl Unanswered {
     fn end(failure: Failure) -> Self {
         Self { failure, sent: true, worth: false }
     }
+
+    /// The endpoint broke off.
+    fn broken(up: &Link, detail: String) -> Self {
+        let failure = Failure::because(Fault::ConnectionTerminated, detail);
+        Self { failure, sent: up.writer.has_sent(), worth: true }
+    }
 }
 
 impl Proxy {
@@ -65,59 +69,100 @@ impl Proxy {
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no status.
     pub async fn run(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
         let upstream = Rc::clone(exchange.worker.upstream(self.upstream));
-        let mut replay = Replay::new(exchange.head.method.is_idempotent());
-        let mut clock = Instant::now();
+        upstream.count();
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.head.method.is_idempotent();
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
+        let mut replay = Replay::new(idempotent);
         let mut tried = 0;
+        let mut clock = Instant::now();
         loop {
-            let mut lease = upstream.lease(exchange.guard, self.connect, wanted, &mut tried).await?;
-            exchange.outcome.connect = Some(lap(&mut clock));
+            let mut lease = self.lease(exchange, &upstream, wanted, &mut tried).await?;
+            let took = lap(&mut clock);
+            exchange.outcome.connect = lease.dialled;
+            exchange.outcome.wait = Some(took.saturating_sub(lease.dialled.unwrap_or_default()));
             exchange.outcome.reused = lease.requests > 0;
-            let mut answer = exchange.worker.answers.take();
-            let answered = self.ask(exchange, &mut lease.link, &mut replay, &mut answer).await;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let result = match answered {
+            let cells = exchange.worker.cells.http.endpoint(lease.place());
+            if let Some(cells) = cells {
+                lease.dialled.map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
+                cells.in_flight.inc();
+            }
+            let mut answer = exchange.worker.answers.take();
+            let asked = self.ask(exchange, &mut lease.link, &mut replay, &mut answer).await;
+            if let Some(cells) = cells {
+                cells.in_flight.dec();
+            }
+            let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
                     lease.endpoint().answered(took, exchange.guard.clock().now());
-                    self.answer(exchange, lease, &answer).await
-                }
-                Err(unanswered) => {
-                    exchange.worker.answers.give(answer);
-                    self.again(exchange, &lease, &mut replay, unanswered)?;
-                    if lease.requests > 0 {
-                        // Its own fault it was not; but where one idle connection was dead, the others probably are.
-                        tried = 0;
-                        wanted = Wanted::New;
+                    if let Some(cells) = cells {
+                        cells.answered(answer.status, took);
                     }
-                    continue;
+                    let result = self.answer(exchange, lease, &mut answer).await;
+                    exchange.worker.answers.give(answer);
+                    return result;
                 }
+                Err(unanswered) => unanswered,
             };
             exchange.worker.answers.give(answer);
-            return result;
+            if let (Some(cells), Some(fault)) = (cells, unanswered.failure.fault) {
+                cells.failed(fault);
+            }
+            self.again(exchange, &upstream, &lease, &mut replay, unanswered)?;
+            if let Some(cells) = cells {
+                cells.retries.inc();
+            }
+            if lease.requests > 0 {
+                // Its own fault it was not; but where one idle connection was dead, the others probably are.
+                tried = 0;
+                wanted = Wanted::New;
+            }
         }
+    }
+
+    async fn lease(
+        &self,
+        exchange: &mut Exchange<'_>,
+        upstream: &Rc<Upstream>,
+        wanted: Wanted,
+        tried: &mut Tried,
+    ) -> Result<Lease, DialError> {
+        let Some(version) = upstream.pool().settings.proxy_protocol else {
+            return upstream.lease(exchange.guard, self.connect, wanted, &[], tried).await;
+        };
+        if wanted != Wanted::New
+            && let Some(lease) = exchange.private.take().and_then(|private| private.take(upstream))
+        {
+            return Ok(lease);
+        }
+        let header = (exchange.introduction)(version);
+        upstream.lease(exchange.guard, self.connect, Wanted::New, &header, tried).await
     }
 
     /// Whether a request that was not answered may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
     fn again(
         &self,
         exchange: &mut Exchange<'_>,
+        upstream: &Upstream,
         lease: &Lease,
         replay: &mut Replay,
         unanswered: Unanswered,
     ) -> Result<(), Failure> {
-        let retry = exchange.worker.upstream(self.upstream).pool().settings.retry;
         let harmless = !unanswered.sent || exchange.head.method.is_idempotent();
-        if !unanswered.worth || !harmless || !replay.rewind() {
+        let worth = unanswered.worth;
+        // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
+        if worth && lease.requests == 0 {
+            lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
+        }
+        if !worth || !harmless || !replay.rewind() {
             return Err(unanswered.failure);
         }
-        // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
         if lease.requests == 0 {
-            lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
-            if exchange.outcome.retries >= retry.times {
+            let retry = upstream.pool().settings.retry;
+            if exchange.outcome.retries >= retry.times || !upstream.may_retry() {
                 return Err(unanswered.failure);
             }
             exchange.outcome.retries += 1;
@@ -133,35 +178,41 @@ impl Proxy {
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
-        exchange.guard.settle();
+        let guard = exchange.guard;
+        guard.settle();
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
+        let mut uploaded = false;
         for _ in 0..INTERIM {
-            let guard = exchange.guard;
-            let mut uploaded = false;
-            let down = &mut *exchange.down;
+            let (down, most) = (&mut *exchange.down, exchange.rules.body_max);
             let asked = guard.within(poll_fn(|cx| {
                 if !uploaded {
-                    match poll_upload(cx, down, up, replay) {
+                    match poll_upload(cx, guard, down, up, replay, most) {
                         Poll::Ready(Ok(())) => {
                             uploaded = true;
+                            guard.watch().waits(Waiting::Otherwise);
                             if let Some(response) = self.response {
                                 guard.phase(response);
                             }
                         }
-                        Poll::Ready(Err(h1::Fault::Source(error))) => {
-                            return Poll::Ready(Err(Unanswered::end(Failure::upload(&error))));
+                        Poll::Ready(Err(Upload::Client(failure))) => {
+                            return Poll::Ready(Err(Unanswered::end(failure)));
                         }
                         // It may have said why before it broke.
-                        Poll::Ready(Err(h1::Fault::Sink(error))) => {
-                            return poll_last_words(cx, up, answer).map_err(|()| broken(&error, up));
+                        Poll::Ready(Err(Upload::Broken(error))) => {
+                            return Poll::Ready(match poll_answer(cx, up, answer) {
+                                Poll::Ready(Ok(true)) => Ok(()),
+                                _ => Err(Unanswered::broken(up, error)),
+                            });
                         }
                         Poll::Pending => {}
                     }
                 }
                 match poll_answer(cx, up, answer) {
                     Poll::Ready(Ok(true)) => Poll::Ready(Ok(())),
-                    Poll::Ready(Ok(false)) => Poll::Ready(Err(silent(up))),
+                    Poll::Ready(Ok(false)) => {
+                        Poll::Ready(Err(Unanswered::broken(up, "closed before it answered".to_owned())))
+                    }
                     Poll::Ready(Err(error)) => Poll::Ready(Err(unreadable(error, up))),
                     Poll::Pending if uploaded && down.stream.poll_gone(cx).is_ready() => {
                         let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
@@ -188,15 +239,16 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_>,
         mut lease: Lease,
-        answer: &ResponseHead,
+        answer: &mut ResponseHead,
     ) -> Result<(), Failure> {
-        let bad = |error: &dyn std::fmt::Display| Failure::because(Fault::BadResponse, error.to_string());
-        let length = framing::response(exchange.head.method, answer).map_err(|error| bad(&error))?;
         if answer.status == 101 {
-            return Err(Failure::of(Fault::UpgradeFailed));
+            return Box::pin(switch(exchange, lease, answer)).await;
         }
+        let bad = |error: String| Failure::because(Fault::BadResponse, error);
+        let length = framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
+        let kept = forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let up = &mut *lease.link;
-        up.reader.begin_body(length).map_err(|error| bad(&error))?;
+        up.reader.begin_body(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose if exchange.head.version == Version::Http11 => {
                 BodyLength::Chunked
@@ -206,64 +258,105 @@ impl Proxy {
         };
         // What a client still sends when it has its answer is not waited for.
         let keep = exchange.keep && onward != BodyLength::UntilClose && exchange.down.reader.has_ended();
+        heads::transform(exchange, &lease, answer);
         heads::response(exchange, answer, onward, keep);
         exchange.down.writer.begin_body(onward);
         exchange.outcome.status = answer.status;
-        exchange.guard.settle();
-        let down = &mut *exchange.down;
+        let guard = exchange.guard;
+        guard.settle();
+        let (down, up, most) = (&mut *exchange.down, &mut *lease.link, exchange.rules.body_max);
+        let before = guard.watch().meter.sent.get();
         let mut uploading = !up.writer.has_ended();
+        // An answer has begun: nothing is sent again.
         let mut none = Replay::new(false);
-        let delivered = exchange.guard.within(poll_fn(|cx| {
+        let delivered = guard.within(poll_fn(|cx| {
             if uploading {
-                match poll_upload(cx, down, up, &mut none) {
-                    Poll::Ready(Err(h1::Fault::Source(error))) => return Poll::Ready(Err(Failure::upload(&error))),
+                match poll_upload(cx, guard, down, up, &mut none, most) {
+                    Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,
                     Poll::Pending => {}
                 }
             }
-            let moved = ready!(poll_pump(
-                cx,
-                (&mut up.reader, &mut up.stream),
-                (&mut down.writer, &mut down.stream),
-                |_| {}
-            ));
-            Poll::Ready(moved.map_err(|fault| match fault {
+            let (source, sink) = ((&mut up.reader, &mut up.stream), (&mut down.writer, &mut down.stream));
+            let pumped = poll_pump(cx, source, sink, |_| {});
+            guard.watch().meter.sent.set(before + down.writer.moved());
+            if pumped.is_pending() && down.writer.is_blocked() {
+                guard.watch().waits(Waiting::ForRoom);
+            } else if !uploading {
+                guard.watch().waits(Waiting::Otherwise);
+            }
+            Poll::Ready(ready!(pumped).map_err(|fault| match fault {
                 h1::Fault::Source(error) => truncated(&error),
                 h1::Fault::Sink(error) => Failure::client(&error),
             }))
         }));
         let delivered = delivered.await.unwrap_or_else(|cut| Err(Failure::cut(cut, Fault::ResponseIncomplete)));
-        exchange.outcome.sent = exchange.down.writer.moved();
-        delivered?;
+        if let Err(failure) = delivered {
+            if failure.side == Side::Upstream {
+                // What has come is delivered, and its end is not: the client must not take it for the whole.
+                let Link { stream, writer, .. } = &mut *exchange.down;
+                let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
+            }
+            return Err(failure);
+        }
         exchange.outcome.reusable = keep;
         let up = &lease.link;
-        if forwarding::keeps_alive(answer.version, &answer.fields)
-            && length != BodyLength::UntilClose
-            && up.writer.has_ended()
-            && !up.writer.holds_bytes()
-            && !up.reader.holds_bytes()
-        {
-            lease.keep(exchange.guard.clock().now());
+        if kept && up.writer.has_ended() && !up.writer.holds_bytes() && !up.reader.holds_bytes() {
+            if exchange.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
+                *exchange.private = Some(lease.keep_private());
+            } else {
+                lease.keep(guard.clock().now());
+            }
         }
         Ok(())
     }
 }
 
+/// Why the request's body did not arrive.
+enum Upload {
+    /// It is the client's doing.
+    Client(Failure),
+    /// The endpoint takes no more.
+    Broken(String),
+}
+
 /// The rest of the request's body, after what is to be sent again.
 fn poll_upload(
     cx: &mut Context<'_>,
+    guard: &Guard,
     down: &mut Link,
     up: &mut Link,
     replay: &mut Replay,
-) -> Poll<Result<(), h1::Fault>> {
+    most: Option<u64>,
+) -> Poll<Result<(), Upload>> {
+    let broken = |error: lockgate_net::stream::StreamError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
         let last = down.reader.has_ended() && down.reader.is_last();
-        let taken = ready!(up.writer.poll_data(cx, &mut up.stream, data, last)).map_err(h1::Fault::Sink)?;
+        let taken = ready!(up.writer.poll_data(cx, &mut up.stream, data, last)).map_err(broken)?;
         replay.sent(taken);
     }
-    let source = (&mut down.reader, &mut down.stream);
-    poll_pump(cx, source, (&mut up.writer, &mut up.stream), |data| replay.keep(data))
+    let meter = &guard.watch().meter;
+    let before = down.reader.taken();
+    let (source, sink) = ((&mut down.reader, &mut down.stream), (&mut up.writer, &mut up.stream));
+    let pumped = poll_pump(cx, source, sink, |data| replay.keep(data));
+    meter.received.set(meter.received.get() + down.reader.taken() - before);
+    if most.is_some_and(|most| down.reader.taken() > most) {
+        return Poll::Ready(Err(Upload::Client(Failure::of(Fault::ContentTooLarge))));
+    }
+    match pumped {
+        Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
+        Poll::Ready(Err(h1::Fault::Source(error))) => {
+            Poll::Ready(Err(Upload::Client(Failure::upload(&error))))
+        }
+        Poll::Ready(Err(h1::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
+        Poll::Pending => {
+            // While the endpoint takes nothing, the client is not to blame.
+            let waiting = if up.writer.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
+            guard.watch().waits(waiting);
+            Poll::Pending
+        }
+    }
 }
 
 fn poll_answer(
@@ -276,31 +369,10 @@ fn poll_answer(
     })
 }
 
-/// What an endpoint that takes no more has said before, if that is a whole head.
-fn poll_last_words(cx: &mut Context<'_>, up: &mut Link, answer: &mut ResponseHead) -> Poll<Result<(), ()>> {
-    match poll_answer(cx, up, answer) {
-        Poll::Ready(Ok(true)) => Poll::Ready(Ok(())),
-        _ => Poll::Ready(Err(())),
-    }
-}
-
-/// The endpoint broke while it was sent the request.
-fn broken(error: &StreamError, up: &Link) -> Unanswered {
-    let failure = Failure::because(Fault::ConnectionTerminated, error.to_string());
-    Unanswered { failure, sent: up.writer.has_sent(), worth: true }
-}
-
-/// The endpoint closed without a word.
-fn silent(up: &Link) -> Unanswered {
-    let failure = Failure::because(Fault::ConnectionTerminated, "closed before it answered");
-    Unanswered { failure, sent: up.writer.has_sent(), worth: true }
-}
-
 fn unreadable(error: ReadError, up: &Link) -> Unanswered {
-    use lockgate_http::h1::HeadError::{TooLong, TooManyFields};
     match error {
-        ReadError::Stream(error) => broken(&error, up),
-        ReadError::Head(error @ (TooLong | TooManyFields)) => {
+        ReadError::Stream(error) => Unanswered::broken(up, error.to_string()),
+        ReadError::Head(error @ (HeadError::TooLong | HeadError::TooManyFields)) => {
             Unanswered::end(Failure::because(Fault::ResponseHeadTooLarge, error.to_string()))
         }
         error => Unanswered::end(Failure::because(Fault::BadResponse, error.to_string())),
@@ -309,11 +381,12 @@ fn unreadable(error: ReadError, up: &Link) -> Unanswered {
 
 /// The answer was begun: all that can be said is that it has not ended.
 fn truncated(error: &ReadError) -> Failure {
-    match error {
-        ReadError::Cut => Failure::because(Fault::ResponseIncomplete, "ended in the middle of its answer"),
-        ReadError::Stream(error) => Failure::because(Fault::ConnectionTerminated, error.to_string()),
-        error => Failure::because(Fault::BadResponse, error.to_string()),
-    }
+    let fault = match error {
+        ReadError::Cut => Fault::ResponseIncomplete,
+        ReadError::Stream(_) => Fault::ConnectionTerminated,
+        ReadError::Head(_) | ReadError::Body(_) => Fault::BadResponse,
+    };
+    Failure::because(fault, error.to_string())
 }
 
 /// Hands on an answer before the answer (RFC 9110 §15.2); HTTP/1.0 has none.
@@ -323,11 +396,24 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
     }
     heads::interim(answer, exchange.down.writer.head());
     let Link { stream, writer, .. } = &mut *exchange.down;
-    let flushed = exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
-    match flushed {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure::client(&error)),
-        Err(Cut::Deadline) => Err(Failure::silent(Cause::TooSlow, Side::Downstream, "interim answer")),
+    match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+        Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
         Err(cut) => Err(Failure::cut(cut, Fault::ResponseTimeout)),
     }
+}
+
+/// Both have agreed to speak something else from here on (RFC 9110 §7.8).
+async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead) -> Result<(), Failure> {
+    if !heads::agrees(exchange.head, answer) {
+        return Err(Failure::of(Fault::UpgradeFailed));
+    }
+    heads::switched(exchange, answer);
+    exchange.outcome.status = answer.status;
+    let Link { stream, writer, .. } = &mut *exchange.down;
+    match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+        Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
+        Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
+    }
+    exchange.outcome.switched = Some(lease);
+    Ok(())
 }

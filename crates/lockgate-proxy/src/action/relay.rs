@@ -82,7 +82,8 @@ pub async fn join(
 }
 
 impl Introduction<'_> {
-    fn encode(&self, out: &mut Vec<u8>) {
+    /// Appends the header.
+    pub fn encode(&self, out: &mut Vec<u8>) {
         let addresses = match self.addresses {
             Some((source, destination)) => Addresses::of(Some(source), Some(destination)),
             None => Addresses::Unknown,

@@ -36,23 +36,23 @@ const FAREWELL_READS: usize = 16;
 /// A connection and what is to be said of it.
 pub(super) struct Connection {
     pub(super) worker: Rc<Worker>,
-    listener: Arc<Listener>,
+    pub(super) listener: Arc<Listener>,
     place: usize,
     pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
-    id: u64,
-    peer: Peer,
+    pub(super) id: u64,
+    pub(super) peer: Peer,
     /// After the PROXY header, if there was one.
     pub(super) client: Peer,
     /// Where the client connected to, if a PROXY header said so.
     destination: Option<SocketAddr>,
-    server_name: ServerName,
+    pub(super) server_name: ServerName,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
     endpoint: Option<Hold>,
-    spoke: bool,
+    pub(super) spoke: bool,
     _permit: Permit,
 }
 
@@ -308,7 +308,7 @@ impl Connection {
     }
 
     /// The client's address and the one it connected to.
-    fn addresses(&self, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn addresses(&self, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
         let Peer::Ip(client) = self.client else { return None };
         let destination = self.destination.or_else(|| listen::local_address(socket).ok())?;
         Some((client, destination))
@@ -401,7 +401,7 @@ impl Connection {
     }
 }
 
-fn address(peer: Peer) -> Address {
+pub(super) fn address(peer: Peer) -> Address {
     match peer {
         Peer::Ip(address) => Address::Ip(address),
         Peer::Unix => Address::Unix,
@@ -409,16 +409,16 @@ fn address(peer: Peer) -> Address {
 }
 
 /// What a cut means for the log; `phase` is what it interrupted.
-fn cut_short(cut: Cut, phase: &str) -> Ending {
+pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
     match cut {
-        Cut::Deadline => Ending::because(Cause::TooSlow, Side::Downstream, phase),
+        Cut::Deadline | Cut::Slow => Ending::because(Cause::TooSlow, Side::Downstream, phase),
         Cut::Idle => Ending::new(Cause::Idle, Side::Lockgate),
         Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
     }
 }
 
-fn ending(end: End) -> Ending {
+pub(super) fn ending(end: End) -> Ending {
     match end {
         End::Finished(Which::Downstream) => Ending::new(Cause::ClientClosed, Side::Downstream),
         End::Finished(Which::Upstream) => Ending::new(Cause::UpstreamClosed, Side::Upstream),

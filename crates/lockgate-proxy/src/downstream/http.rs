@@ -1,76 +1,101 @@
-//! A client's connection that speaks HTTP/1: one exchange after the other.
+//! A client's connection that speaks HTTP/1: one exchange after the other, until one of both wants no more.
+//!
+//! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
-use std::fmt::Write as _;
 use std::future::poll_fn;
-use std::time::Duration;
+use std::task::{Poll, ready};
+use std::time::{Duration, Instant};
 
-use lockgate_http::asked::asked;
-use lockgate_http::forwarding::{self, Client as Asking};
-use lockgate_http::h1::{Limits, framing, parse};
-use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::h1::{encode, parse};
+use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_net::listen::Peer;
+use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
-use super::connection::{Connection, Ending};
+use super::connection::{Connection, Ending, ending};
+use super::serve::{Asking, Next};
 use crate::access_log::{Cause, Side};
-use crate::action::proxy::Proxy;
 use crate::action::relay::Client;
-use crate::answer::{Body, ErrorAnswer, Fault, Form};
-use crate::clock::Cut;
-use crate::exchange::{Exchange, Failure, Outcome};
+use crate::answer::{Advice, Body, ErrorAnswer, Fault, Form, Page};
+use crate::clock::{Cut, Waiting};
+use crate::exchange::Failure;
 use crate::h1::{Link, ReadError};
 use crate::site::Sites;
+use crate::upstream::Lease;
 
 /// How long a client that still sends is listened to after our last word, so that it can read it.
 const LINGER: Duration = Duration::from_secs(2);
 /// What it may send meanwhile.
 const LINGER_BYTES: u64 = 1024 * 1024;
 
+/// What goes beside an answer that we give ourselves.
+#[derive(Debug, Default)]
+pub(super) struct Words<'a> {
+    /// The request's id.
+    pub(super) id: &'a str,
+    /// The status, where it is not the usual one.
+    pub(super) status: Option<u16>,
+    /// What the client is asked to do.
+    pub(super) advice: Advice<'a>,
+    /// What is shown instead of our own page.
+    pub(super) page: Option<&'a Page>,
+    /// What the client likes to read.
+    pub(super) form: Form,
+}
+
 impl Connection {
     /// Serves requests until the connection is over.
-    pub(super) async fn http(&mut self, client: Client, http: &Sites) -> Ending {
+    pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Ending {
         let Client { socket, session, received, unsent } = client;
+        let mut asking = Asking::of(self, &socket);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
-        down.reader.limit(http.limits);
-        let mut address = String::new();
-        let _ = match self.client {
-            Peer::Ip(client) => write!(address, "{}", client.ip().to_canonical()),
-            Peer::Unix => write!(address, "unknown"),
-        };
+        down.reader.limit(sites.limits);
         loop {
-            let mut head = self.worker.requests.take();
-            let ending = match self.head(&mut down, http, &mut head).await {
-                Ok(()) => self.exchange(&mut down, http, &head, &address).await,
-                Err(ending) => Some(ending),
+            let worker = std::rc::Rc::clone(&self.worker);
+            let mut head = worker.requests.take();
+            let next = match self.head(&mut down, sites, &mut head).await {
+                Ok(began) => Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await,
+                Err(ending) => Next::End(ending),
             };
-            self.worker.requests.give(head);
-            if let Some(ending) = ending {
-                return ending;
+            worker.requests.give(head);
+            match next {
+                Next::Request => {}
+                Next::End(ending) => return ending,
+                Next::Close(ending) => {
+                    self.linger(&mut down).await;
+                    return ending;
+                }
+                Next::Tunnel(lease, idle) => return Box::pin(self.tunnel(down, lease, idle)).await,
             }
         }
     }
 
-    /// Waits for a request's head.
-    async fn head(&mut self, down: &mut Link, http: &Sites, head: &mut RequestHead) -> Result<(), Ending> {
-        let mut begun = false;
+    /// Waits for a request's head; says when its first byte was there.
+    async fn head(&mut self, down: &mut Link, sites: &Sites, head: &mut RequestHead) -> Result<Instant, Ending> {
+        let mut began = None;
         let guard = &self.guard;
-        guard.phase(http.idle);
-        let Link { stream, reader, writer } = down;
+        guard.phase(sites.idle);
+        guard.watch().waits(Waiting::ForRequest);
+        let Link { stream, reader, .. } = down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
                 parse::request(input, progress, limits, head)
             });
-            if polled.is_pending() && !begun && reader.holds_bytes() {
-                begun = true;
-                guard.phase(http.head);
+            if began.is_none() && (polled.is_ready() || reader.holds_bytes()) {
+                began = Some(Instant::now());
+                guard.phase(sites.head);
+                guard.watch().waits(Waiting::Otherwise);
             }
             polled
         }));
-        let error = match read.await {
-            Ok(Ok(true)) => return Ok(()),
-            Ok(Ok(false)) => return Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
-            Ok(Err(ReadError::Head(error))) => {
+        let failure = match (read.await, began) {
+            (Ok(Ok(true)), Some(began)) => {
+                self.spoke = true;
+                return Ok(began);
+            }
+            (Ok(Ok(_)), _) => return Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
                     431 => Fault::HeadTooLarge,
                     505 => Fault::Version,
@@ -78,97 +103,39 @@ impl Connection {
                 };
                 Failure::because(fault, error.to_string())
             }
-            Ok(Err(ReadError::Stream(error))) => Failure::client(&error),
-            Ok(Err(error)) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
-            Err(Cut::Deadline) if begun => Failure::of(Fault::RequestTimeout),
-            Err(Cut::Deadline) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
-            Err(cut) => Failure::cut(cut, Fault::RequestTimeout),
+            (Ok(Err(ReadError::Stream(error))), _) => Failure::client(&error),
+            (Ok(Err(error)), _) => {
+                Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
+            }
+            (Err(Cut::Deadline), None) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
+            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
         };
-        let _ = writer;
-        let text = error.detail.to_string();
-        let (cause, side) = (error.cause, error.side);
-        if let Some(fault) = error.fault {
-            self.say(down, fault, Method::Other, Form::Text).await;
+        self.spoke |= began.is_some();
+        if let Some(fault) = failure.fault {
+            self.say(down, fault, Method::Other, &Words::default(), false);
+            self.linger(down).await;
         }
-        Err(Ending::because(cause, side, text))
+        Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
 
-    /// Answers one request; the connection's end, if it is one.
-    async fn exchange(
-        &mut self,
-        down: &mut Link,
-        http: &Sites,
-        head: &RequestHead,
-        address: &str,
-    ) -> Option<Ending> {
-        let parsed = framing::request(head)
-            .map_err(|error| {
-                let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
-                Failure::because(fault, error.to_string())
-            })
-            .and_then(|length| {
-                let asked = asked(head).map_err(|error| Failure::because(Fault::Malformed, error.to_string()))?;
-                down.reader.begin_body(length).map_err(|error| Failure::upload(&error))?;
-                Ok((length, asked))
-            });
-        let worker = std::rc::Rc::clone(&self.worker);
-        let (failure, reusable) = match parsed {
-            Err(failure) => (Some(failure), false),
-            Ok((length, asked)) => {
-                let mut exchange = Exchange {
-                    worker: &worker,
-                    guard: &self.guard,
-                    down,
-                    head,
-                    asked,
-                    length,
-                    client: Asking {
-                        address,
-                        secure: self.negotiated.is_some(),
-                        host: asked.host,
-                        trusted: false,
-                    },
-                    keep: forwarding::keeps_alive(head.version, &head.fields) && !worker.is_stopping(),
-                    outcome: Outcome::default(),
-                };
-                let result = http.action.run(&mut exchange).await;
-                let outcome = exchange.outcome;
-                let meter = &self.guard.watch().meter;
-                meter.sent.set(meter.sent.get() + outcome.sent);
-                match result {
-                    Ok(()) => (None, outcome.reusable),
-                    Err(failure) if outcome.status == 0 => (Some(failure), false),
-                    Err(failure) => {
-                        return Some(Ending::because(failure.cause, failure.side, failure.detail));
-                    }
-                }
-            }
-        };
-        if let Some(failure) = failure {
-            let ending = Ending::because(failure.cause, failure.side, failure.detail);
-            if let Some(fault) = failure.fault {
-                let form = Form::of_accept(head.fields.named(b"accept"));
-                self.say(down, fault, head.method, form).await;
-            }
-            return Some(ending);
-        }
-        if reusable {
-            return None;
-        }
-        self.linger(down).await;
-        Some(Ending::new(Cause::ClientClosed, Side::Lockgate))
-    }
-
-    /// Tells the client what was wrong, as our last word.
-    async fn say(&self, down: &mut Link, fault: Fault, method: Method, form: Form) {
+    /// Writes an answer of our own, still to be sent.
+    pub(super) fn say(&self, down: &mut Link, fault: Fault, method: Method, words: &Words<'_>, keep: bool) {
         down.writer.discard();
+        let usual = ErrorAnswer::of(fault);
+        let answer = ErrorAnswer {
+            id: words.id,
+            status: words.status.unwrap_or(usual.status),
+            advice: words.advice,
+            ..usual
+        };
         let body = if method == Method::Head { Body::Withheld } else { Body::Sent };
         let date = self.worker.date();
-        ErrorAnswer::of(fault).write(down.writer.head(), form, None, body, |out| {
-            lockgate_http::h1::encode::field(out, b"Date", &date);
-            out.extend_from_slice(b"Connection: close\r\n");
+        answer.write(down.writer.head(), words.form, words.page, body, |out| {
+            encode::field(out, b"Date", &date);
+            if !keep {
+                out.extend_from_slice(b"Connection: close\r\n");
+            }
         });
-        self.linger(down).await;
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
@@ -176,31 +143,69 @@ impl Connection {
     async fn linger(&self, down: &mut Link) {
         self.guard.phase(LINGER);
         let Link { stream, writer, reader } = down;
-        let flushed = self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
-        if !matches!(flushed, Ok(Ok(()))) {
-            return;
-        }
-        let finished = self.guard.within(poll_fn(|cx| std::task::Poll::Ready(stream.finish(cx)))).await;
-        if !matches!(finished, Ok(Ok(()))) {
-            return;
-        }
-        let _ = reader.begin_body(lockgate_http::head::BodyLength::UntilClose);
         let mut heard = 0;
+        let mut finished = false;
+        // Whether the client waits for it or not, the connection is over.
         let _ = self
             .guard
             .within(poll_fn(|cx| {
-                loop {
-                    match std::task::ready!(reader.poll_data(cx, stream)) {
-                        Ok(()) if reader.has_ended() || heard > LINGER_BYTES => return std::task::Poll::Ready(()),
-                        Ok(()) => {
+                if !finished {
+                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err() {
+                        return Poll::Ready(());
+                    }
+                    finished = true;
+                    let _ = reader.begin_body(BodyLength::UntilClose);
+                }
+                while heard <= LINGER_BYTES {
+                    match ready!(reader.poll_data(cx, stream)) {
+                        Ok(()) if !reader.has_ended() => {
                             let here = reader.data().len();
                             heard += here as u64;
                             reader.consume(here);
                         }
-                        Err(_) => return std::task::Poll::Ready(()),
+                        _ => break,
                     }
                 }
+                Poll::Ready(())
             }))
             .await;
+    }
+
+    /// Relays whatever both have agreed to speak.
+    async fn tunnel(&mut self, down: Link, lease: Lease, idle: Duration) -> Ending {
+        let habits = std::sync::Arc::clone(lease.endpoint());
+        let up = *lease.link;
+        let preface = Preface { upstream: down.reader.into_received(), downstream: Vec::new() };
+        let (down, client) = (down.stream.into_parts(), up.reader.into_received());
+        let up = up.stream.into_parts();
+        let side = |socket, session| match session {
+            Some(session) => RelaySide::tls(socket, session),
+            None => RelaySide::plain(socket),
+        };
+        let _ = client;
+        let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface);
+        let mut relay = match relay {
+            Ok(relay) => relay,
+            Err(error) => return Ending::because(Cause::Internal, Side::Lockgate, error),
+        };
+        self.guard.settle();
+        self.guard.idle(idle);
+        self.guard.watch().waits(Waiting::Otherwise);
+        let meter = &self.guard.watch().meter;
+        match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
+            Ok(end) => ending(end),
+            Err(cut) => {
+                relay.abandon().await;
+                super::connection::cut_short(cut, "upgraded connection")
+            }
+        }
+    }
+}
+
+/// The address of a peer as text for endpoints.
+pub(super) fn text_of(peer: Peer) -> String {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "unknown".to_owned(),
     }
 }

@@ -4,6 +4,7 @@ mod accept;
 mod connection;
 mod http;
 mod opening;
+mod serve;
 
 pub use accept::accept;
 pub use opening::AcceptProxy;

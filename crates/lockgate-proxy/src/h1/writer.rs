@@ -28,6 +28,7 @@ pub struct Writer {
     moved: u64,
     /// Whether any byte of this message has left.
     left: bool,
+    blocked: bool,
 }
 
 impl Writer {
@@ -42,6 +43,7 @@ impl Writer {
             ended: true,
             moved: 0,
             left: false,
+            blocked: false,
         }
     }
 
@@ -72,6 +74,11 @@ impl Writer {
         self.left
     }
 
+    /// Whether the other side is waited for: it takes nothing now.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
     /// Whether something waits to leave.
     pub fn holds_bytes(&self) -> bool {
         !self.out.is_empty()
@@ -93,6 +100,7 @@ impl Writer {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, StreamError>> {
+        self.blocked = true;
         if self.out.len() - self.sent > GATHERED {
             ready!(self.poll_flush(cx, stream))?;
         }
@@ -108,6 +116,7 @@ impl Writer {
             if last {
                 self.finish(None);
             }
+            self.blocked = false;
             return Poll::Ready(Ok(here.len()));
         }
         let around: &[u8] = match (self.chunked && self.owed == here.len(), last) {
@@ -122,6 +131,7 @@ impl Writer {
             _ => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here, around])),
         }?;
         self.left = true;
+        self.blocked = false;
         if written < before {
             self.sent += written;
             // Whether there is room for more, the next turn finds out.
@@ -173,12 +183,15 @@ impl Writer {
     /// # Errors
     /// When the connection has broken.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+        self.blocked = true;
         while self.sent < self.out.len() {
             self.sent += ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..]]))?;
             self.left = true;
         }
         self.clear();
-        stream.poll_flush(cx)
+        ready!(stream.poll_flush(cx))?;
+        self.blocked = false;
+        Poll::Ready(Ok(()))
     }
 
     /// Forgets what was not sent: it belongs to a message that is given up.

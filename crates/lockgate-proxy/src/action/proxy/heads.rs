@@ -6,17 +6,33 @@ use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
 use crate::exchange::Exchange;
+use crate::transform::{Origin, Public, TargetRewrite};
+use crate::upstream::Lease;
+
+/// What carries the request's id.
+const REQUEST_ID: &[u8] = b"X-Request-Id";
 
 /// The request as the endpoint gets it.
 pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    let Exchange { head, asked, client, .. } = exchange;
+    let Exchange { head, asked, client, values, rules, .. } = exchange;
     let onward = Onward::of(&head.fields);
-    encode::request_line(out, head.method_name(), asked.path, asked.query);
+    if rules.target == TargetRewrite::None {
+        encode::request_line(out, head.method_name(), asked.path, asked.query);
+    } else {
+        let mut target = exchange.worker.blocks.text();
+        rules.target.write(exchange.pattern, values, &mut target);
+        encode::request_line(out, head.method_name(), &target, None);
+        exchange.worker.blocks.take_back(target);
+    }
     encode::field(out, b"Host", asked.host);
     encode::fields(out, &head.fields, |field| {
-        field.known != Some(Known::Host) && onward.passes(field) && !client.replaces(field)
+        field.known != Some(Known::Host)
+            && onward.passes(field)
+            && !client.replaces(field)
+            && !(field.name.len() == REQUEST_ID.len() && field.name.eq_ignore_ascii_case(REQUEST_ID))
     });
     client.tell(&head.fields, out);
+    encode::field(out, REQUEST_ID, values.id);
     // RFC 9110 §7.6.3: a gateway must.
     out.extend_from_slice(match head.version {
         Version::Http11 => b"Via: 1.1 lockgate\r\n",
@@ -26,8 +42,10 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     match exchange.length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        // RFC 9110 §8.6: a method that has a body says so where it is empty.
-        BodyLength::Empty if head.fields.first(Known::ContentLength).is_some() => encode::content_length(out, 0),
+        // RFC 9110 §8.6: a method that may have a body says so where it is empty.
+        BodyLength::Empty if head.fields.first(Known::ContentLength).is_some() => {
+            encode::content_length(out, 0);
+        }
         BodyLength::Empty | BodyLength::UntilClose => {}
     }
     encode::end(out);
@@ -35,31 +53,77 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
 
 /// What is asked of the endpoint for the connection to it.
 fn connection(head: &RequestHead, out: &mut Vec<u8>) {
-    let fields = &head.fields;
     // RFC 9110 §10.1.4: trailers are handed on.
-    if fields.first(Known::Te).is_some()
-        && fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"))
-    {
-        out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
+    let has_te = head.fields.first(Known::Te).is_some();
+    let trailers =
+        has_te && head.fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"));
+    if trailers {
+        out.extend_from_slice(b"TE: trailers\r\n");
+    }
+    match (upgrade(head), trailers) {
+        (Some(protocol), trailers) => {
+            encode::field(out, b"Upgrade", protocol);
+            out.extend_from_slice(if trailers {
+                b"Connection: Upgrade, TE\r\n"
+            } else {
+                b"Connection: Upgrade\r\n"
+            });
+        }
+        (None, true) => out.extend_from_slice(b"Connection: TE\r\n"),
+        (None, false) => {}
+    }
+}
+
+/// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2: what an origin would then be sent
+/// unread is requests ("h2c smuggling").
+fn upgrade(head: &RequestHead) -> Option<&[u8]> {
+    let offered = head.fields.first(Known::Upgrade)?;
+    let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+    let is_http = offered.len() >= 2 && offered[..2].eq_ignore_ascii_case(b"h2")
+        || offered.len() >= 4 && offered[..4].eq_ignore_ascii_case(b"http");
+    let one = head.fields.values(Known::Upgrade).count() == 1 && !offered.contains(&b',');
+    (asks && one && !is_http && head.version == Version::Http11).then_some(offered)
+}
+
+/// Whether an endpoint that switches was asked to, and to this.
+pub(super) fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
+    let to = answer.fields.first(Known::Upgrade);
+    upgrade(head).zip(to).is_some_and(|(offered, to)| offered.eq_ignore_ascii_case(to))
+}
+
+/// The changes that the route makes to an answer.
+pub(super) fn transform(exchange: &Exchange<'_>, lease: &Lease, answer: &mut ResponseHead) {
+    let Exchange { rules, values, pattern, asked, client, .. } = exchange;
+    let prefix = rules.target.stripped(pattern, values.path);
+    let moved = matches!(answer.status, 201 | 202 | 300..=308);
+    if rules.rewrite_location && (moved || !prefix.is_empty()) {
+        let origin = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
+        let public =
+            Public { secure: client.secure, authority: asked.host, origins: origin.as_slice(), prefix };
+        public.restore(&mut answer.fields);
+    }
+    if !rules.headers.is_empty() {
+        let mut scratch = exchange.worker.blocks.text();
+        rules.headers.apply(&mut answer.fields, values, &mut scratch);
+        exchange.worker.blocks.take_back(scratch);
     }
 }
 
 /// The answer as the client gets it.
 pub(super) fn response(exchange: &mut Exchange<'_>, answer: &ResponseHead, length: BodyLength, keep: bool) {
     let old = exchange.head.version == Version::Http10;
-    let method = exchange.head.method;
-    let now = exchange.worker.date();
-    let out = exchange.down.writer.head();
     let fields = &answer.fields;
+    let date = fields.first(Known::Date).is_none().then(|| exchange.worker.date());
+    let out = exchange.down.writer.head();
     encode::status_line(out, answer.status, answer.reason());
     end_to_end(fields, out);
-    if fields.first(Known::Date).is_none() {
-        encode::field(out, b"Date", &now);
+    if let Some(date) = date {
+        encode::field(out, b"Date", &date);
     }
     match length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        BodyLength::Empty => without_body(method, answer, out),
+        BodyLength::Empty => without_body(exchange.head.method, answer, out),
         BodyLength::UntilClose => {}
     }
     match (keep, old) {
@@ -89,8 +153,19 @@ pub(super) fn interim(answer: &ResponseHead, out: &mut Vec<u8>) {
     encode::end(out);
 }
 
+/// The answer that ends HTTP on this connection.
+pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
+    let out = exchange.down.writer.head();
+    encode::status_line(out, answer.status, answer.reason());
+    end_to_end(&answer.fields, out);
+    if let Some(protocol) = answer.fields.first(Known::Upgrade) {
+        encode::field(out, b"Upgrade", protocol);
+    }
+    out.extend_from_slice(b"Connection: Upgrade\r\n");
+    encode::end(out);
+}
+
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
     let onward = Onward::of(fields);
     encode::fields(out, fields, |field| onward.passes(field));
 }
-
