@@ -295,7 +295,7 @@ impl Connection {
             Err(error @ JoinError::Session(_)) => {
                 Err(Ending::because(Cause::Internal, Side::Lockgate, error))
             }
-            Err(error @ JoinError::Dial(DialError::Full)) => {
+            Err(error @ JoinError::Dial(DialError::Full | DialError::Exhausted(_))) => {
                 Err(Ending::because(Cause::Limit, Side::Lockgate, error))
             }
             Err(error) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockgate_net::dial::{Target, dial};
+use lockgate_net::dial::{Target, dial, is_exhaustion};
 use lockgate_net::relay::Habits;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
@@ -61,7 +61,7 @@ impl Endpoint {
         }
     }
 
-    /// Connects within `limit`; a name's addresses share it. The outer error is a cut.
+    /// Connects within `limit`; a name's addresses share it. The outer error is none of the endpoint's.
     async fn connect(&self, guard: &Guard, limit: Duration) -> Result<io::Result<Socket>, DialError> {
         let targets = match &self.place {
             Place::Ip(address) => vec![Target::Tcp(*address)],
@@ -74,6 +74,7 @@ impl Endpoint {
             guard.phase(share);
             match guard.within(dial_target(target, guard.clock())).await {
                 Ok(Ok(socket)) => return Ok(Ok(socket)),
+                Ok(Err(error)) if is_exhaustion(&error) => return Err(DialError::Exhausted(error)),
                 Ok(Err(error)) => last = error,
                 Err(Cut::Deadline) => last = io::ErrorKind::TimedOut.into(),
                 Err(cut) => return Err(DialError::Cut(cut)),
@@ -151,6 +152,9 @@ pub enum DialError {
     /// Those that answer are at their `max`, and none became free in time.
     #[error("every endpoint that can be reached has as many connections as it may")]
     Full,
+    /// We could not even try: nothing is left to connect with.
+    #[error("cannot connect anywhere: {0}")]
+    Exhausted(io::Error),
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
