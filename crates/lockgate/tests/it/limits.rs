@@ -160,13 +160,17 @@ fn who_waits_for_a_handshake_too_long_ends_by_the_limit() {
     let mut first = Wire::connect(gate.at("127.0.0.1:0"));
     first.send(&hello);
     first.exactly(1);
-    let mut second = Wire::connect(gate.at("127.0.0.2:0"));
-    second.send(&hello);
-    second.end().1.ok();
-    let line = gate.next_line();
+    let line = eventually("one that waits for a place", || {
+        let mut second = Wire::connect(gate.at("127.0.0.2:0"));
+        second.send(&hello);
+        second.end().1.ok();
+        let line = gate.next_line();
+        // Its hello came too late: the machine is slow today.
+        (line["cause"] != "too_slow").then_some(line)
+    });
     assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
     drop(first);
-    let mut third = site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+    let mut third = site.client().connect(gate.at("127.0.0.1:0"), NAME).unwrap();
     third.send("ping");
     third.expect("ping");
 }
