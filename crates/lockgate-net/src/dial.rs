@@ -67,6 +67,14 @@ fn dial_unix(path: &Path) -> io::Result<Socket> {
     Socket::new(fd, Family::Unix)
 }
 
+/// Whether an error of [`dial`] is ours: descriptors or memory have run out, of the process or the system. Another
+/// endpoint would fare no better.
+pub fn is_exhaustion(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| {
+        [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].contains(&Errno::from_raw_os_error(code))
+    })
+}
+
 /// Probes a silent TCP peer after `idle`, then nine times every fifteen seconds.
 pub(crate) fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
     sockopt::set_socket_keepalive(&fd, true)?;

@@ -136,6 +136,7 @@ impl From<DialError> for Failure {
         let fault = match &error {
             DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
             DialError::Full => Fault::QueueTimeout,
+            DialError::Exhausted(_) => Fault::Exhausted,
             DialError::Down => Fault::NoEndpoint,
             DialError::QueueFull => Fault::QueueFull,
             DialError::Failed { error, .. } => match error.kind() {

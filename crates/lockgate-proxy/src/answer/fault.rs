@@ -65,6 +65,8 @@ pub enum Fault {
     ResponseHeadTooLarge,
     /// The endpoint switched to a protocol that was not asked for.
     UpgradeFailed,
+    /// We have nothing left to connect with.
+    Exhausted,
     /// Lockgate is stopping.
     Drain,
     /// A fault of Lockgate's own.
@@ -91,7 +93,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -121,6 +123,7 @@ impl Fault {
         Self::BadResponse,
         Self::ResponseHeadTooLarge,
         Self::UpgradeFailed,
+        Self::Exhausted,
         Self::Drain,
         Self::Internal,
     ];
@@ -230,6 +233,9 @@ impl Fault {
                 Upstream,
                 "the application switched to another protocol than was asked for",
             ),
+            Self::Exhausted => {
+                row(503, "connection_limit_reached", Limit, Lockgate, "this server is at its limits: try again")
+            }
             Self::Drain => row(
                 503,
                 "proxy_internal_response",

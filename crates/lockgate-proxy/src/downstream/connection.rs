@@ -53,6 +53,8 @@ pub(super) struct Connection {
     connect: Option<Duration>,
     endpoint: Option<Hold>,
     pub(super) spoke: bool,
+    /// Requests that have their own lines in the log.
+    pub(super) exchanges: u64,
     _permit: Permit,
 }
 
@@ -100,6 +102,7 @@ impl Connection {
             connect: None,
             endpoint: None,
             spoke: false,
+            exchanges: 0,
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -300,7 +303,7 @@ impl Connection {
             Err(error @ JoinError::Session(_)) => {
                 Err(Ending::because(Cause::Internal, Side::Lockgate, error))
             }
-            Err(error @ JoinError::Dial(DialError::Full)) => {
+            Err(error @ JoinError::Dial(DialError::Full | DialError::Exhausted(_))) => {
                 Err(Ending::because(Cause::Limit, Side::Lockgate, error))
             }
             Err(error) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
@@ -365,6 +368,9 @@ impl Connection {
         }
         // A probe that connects and leaves says nothing worth a line; that we failed it does.
         if empty && ending.side == Side::Downstream {
+            return;
+        }
+        if self.exchanges > 0 && matches!(self.listener.service, Service::Http(_)) {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {

@@ -66,7 +66,15 @@ impl Connection {
                     self.linger(&mut down).await;
                     return ending;
                 }
-                Next::Tunnel(lease, idle) => return Box::pin(self.tunnel(down, lease, idle)).await,
+                Next::Tunnel { lease, idle, site } => {
+                    // Its bytes are in the connection's own line.
+                    self.exchanges = 0;
+                    let cells = worker.cells.http.site(site);
+                    cells.upgraded.inc();
+                    let ending = Box::pin(self.tunnel(down, lease, idle)).await;
+                    cells.upgraded.dec();
+                    return ending;
+                }
             }
         }
     }
@@ -114,6 +122,8 @@ impl Connection {
         if let Some(fault) = failure.fault {
             self.say(down, fault, Method::Other, &Words::default(), false);
             self.linger(down).await;
+            self.unread(fault.status(), failure, sites);
+            return Err(Ending::new(fault.cause(), fault.side()));
         }
         Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
@@ -172,17 +182,21 @@ impl Connection {
     }
 
     /// Relays whatever both have agreed to speak.
-    async fn tunnel(&mut self, down: Link, lease: Lease, idle: Duration) -> Ending {
+    async fn tunnel(&mut self, mut down: Link, lease: Lease, idle: Duration) -> Ending {
         let habits = std::sync::Arc::clone(lease.endpoint());
-        let up = *lease.link;
-        let preface = Preface { upstream: down.reader.into_received(), downstream: Vec::new() };
-        let (down, client) = (down.stream.into_parts(), up.reader.into_received());
-        let up = up.stream.into_parts();
+        let mut up = *lease.link;
+        let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
+        // What the endpoint has said behind its answer goes before anything else.
+        down.writer.head().extend_from_slice(&up.reader.take_received());
+        let Link { stream, writer, .. } = &mut down;
+        if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
+            return Ending::new(Cause::ClientReset, Side::Downstream);
+        }
+        let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
             Some(session) => RelaySide::tls(socket, session),
             None => RelaySide::plain(socket),
         };
-        let _ = client;
         let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface);
         let mut relay = match relay {
             Ok(relay) => relay,

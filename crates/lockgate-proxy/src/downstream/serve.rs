@@ -40,8 +40,15 @@ pub(super) enum Next {
     End(Ending),
     /// It is over once what we said has arrived.
     Close(Ending),
-    /// It speaks something else from here on, and may be idle for so long.
-    Tunnel(Lease, Duration),
+    /// It speaks something else from here on.
+    Tunnel {
+        /// The endpoint's connection.
+        lease: Lease,
+        /// For as long as nothing moves.
+        idle: Duration,
+        /// Whose it is.
+        site: Option<usize>,
+    },
 }
 
 /// What the exchanges of one connection have in common.
@@ -91,6 +98,24 @@ struct Seen<'a> {
     failure: Option<Failure>,
 }
 
+impl Seen<'_> {
+    fn new(id: RequestId, began: Instant, client: IpAddr) -> Self {
+        Self {
+            id,
+            began,
+            began_at: unix_millis(),
+            client,
+            site: None,
+            route: None,
+            user: None,
+            received: 0,
+            sent: 0,
+            outcome: Outcome::default(),
+            failure: None,
+        }
+    }
+}
+
 /// A refusal, and what goes with it.
 struct Refusal<'a> {
     fault: Fault,
@@ -123,22 +148,20 @@ impl Connection {
     ) -> Next {
         asking.requests += 1;
         let id = self.request_id(head, asking);
-        let mut seen = Seen {
-            id,
-            began,
-            began_at: unix_millis(),
-            client: client(&head.fields, asking, self),
-            site: None,
-            route: None,
-            user: None,
-            received: 0,
-            sent: 0,
-            outcome: Outcome::default(),
-            failure: None,
-        };
+        let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
         let next = self.answer(down, sites, head, asking, &mut seen).await;
         self.note(head, sites, &seen);
         next
+    }
+
+    /// Notes a request whose head could not be read.
+    pub(super) fn unread(&mut self, status: u16, failure: Failure, sites: &Sites) {
+        let ip = if let Peer::Ip(client) = self.client { client.ip() } else { Ipv4Addr::UNSPECIFIED.into() };
+        let id = self.worker.shared.request_ids.id(self.id, 0);
+        let mut seen = Seen::new(id, Instant::now(), ip);
+        seen.outcome.status = status;
+        seen.failure = Some(failure);
+        self.note(&RequestHead::default(), sites, &seen);
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
@@ -245,7 +268,10 @@ impl Connection {
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {
-                            Some(lease) => Next::Tunnel(lease, proxy.tunnel_idle),
+                            Some(lease) => {
+                                let site = seen.site.map(|site| sites.sites[site].place);
+                                Next::Tunnel { lease, idle: proxy.tunnel_idle, site }
+                            }
                             None if reusable => Next::Request,
                             None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
                         }
@@ -531,7 +557,8 @@ impl Connection {
     }
 
     /// Counts an exchange that is over, and writes its line.
-    fn note(&self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
+    fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
+        self.exchanges += 1;
         let took = seen.began.elapsed();
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));

@@ -96,8 +96,10 @@ impl Reader {
     }
 
     /// Takes what was received and not used, as the first bytes of another protocol.
-    pub fn into_received(self) -> Vec<u8> {
-        self.inbox.bytes().to_vec()
+    pub fn take_received(&mut self) -> Vec<u8> {
+        let received = self.inbox.bytes().to_vec();
+        self.inbox.consume(received.len());
+        received
     }
 
     /// Reads until `parse` has a whole head; `false` when the connection ended before its first byte.

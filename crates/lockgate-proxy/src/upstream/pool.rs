@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockgate_net::dial::{Target, dial};
+use lockgate_net::dial::{Target, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
@@ -65,6 +65,9 @@ pub enum DialError {
     /// Those that answer are at their `max`, and none became free in time.
     #[error("every endpoint that can be reached has as many connections as it may")]
     Full,
+    /// We could not even try: nothing is left to connect with.
+    #[error("cannot connect anywhere: {0}")]
+    Exhausted(io::Error),
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
@@ -186,6 +189,7 @@ impl Pool {
                 endpoint.succeeded();
                 Ok(Dialled { socket, session, hold })
             }
+            Ok(Err(error)) if is_exhaustion(&error) => Err(DialError::Exhausted(error)),
             Ok(Err(error)) => {
                 endpoint.failed(Failure::Unreachable, guard.clock().now());
                 Err(DialError::Failed { endpoint: endpoint.label.clone(), error })
@@ -243,6 +247,7 @@ async fn reach(endpoint: &Endpoint, guard: &Guard, limit: Duration) -> Result<io
         guard.phase(share);
         match guard.within(dial_target(target, guard.clock())).await {
             Ok(Ok(socket)) => return Ok(Ok(socket)),
+            Ok(Err(error)) if is_exhaustion(&error) => return Ok(Err(error)),
             Ok(Err(error)) => last = error,
             Err(Cut::Deadline) => last = io::ErrorKind::TimedOut.into(),
             Err(cut) => return Err(cut),

@@ -49,7 +49,7 @@ fn a_signal_to_stop_lets_open_connections_finish() {
 
 #[test]
 fn while_it_delays_ready_says_no_and_new_connections_are_served() {
-    let (_origin, gate) = started("drain = { delay = \"1s\" }\n");
+    let (_origin, gate) = started("drain = { delay = \"3s\" }\n");
     assert_eq!(gate.get("/ready"), (200, "ready\n".to_owned()));
     gate.signal(Signal::TERM);
     gate.says("draining");
@@ -131,7 +131,7 @@ fn with_nothing_open_it_stops_at_once() {
 
 #[test]
 fn a_drain_under_load_fails_nobody_whose_connection_was_accepted() {
-    let (_origin, gate) = started("drain = { delay = \"300ms\" }\n");
+    let (_origin, gate) = started("drain = { delay = \"1s\" }\n");
     let address = gate.address();
     let served: usize = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..4)

@@ -134,7 +134,7 @@ fn a_client_that_never_says_a_word_is_counted_and_not_logged() {
     let origin = Origin::tcp().echo();
     let path = site.folder.path("tls.sock");
     let listener = site.listener(&format!("unix:{}", text(&path)), origin.address(), "");
-    let mut gate = lockgate().start(&format!("timeouts = {{ handshake = \"100ms\" }}\n{listener}"));
+    let mut gate = lockgate().start(&format!("timeouts = {{ handshake = \"1s\" }}\n{listener}"));
     Wire::connect_unix(&path).expect_end();
     gate.wait_for_sample("lockgate_connections_empty_total", &[], 1.0);
     gate.wait_for_sample("lockgate_connections_ended_total", &["cause=\"too_slow\""], 1.0);
