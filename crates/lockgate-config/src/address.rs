@@ -273,6 +273,16 @@ impl Cidr {
         if network.addr == addr { Ok(network.mapped_as_v4()) } else { Err(CidrError::HostBits { network }) }
     }
 
+    /// Its first address.
+    pub fn addr(&self) -> IpAddr {
+        self.addr
+    }
+
+    /// How many leading bits count.
+    pub fn prefix(&self) -> u8 {
+        self.prefix
+    }
+
     /// Whether the address lies in this network. An IPv4 address in IPv6 clothes (`::ffff:a.b.c.d`, as
     /// dual-stack listeners report it) counts as the IPv4 address.
     pub fn contains(&self, ip: IpAddr) -> bool {

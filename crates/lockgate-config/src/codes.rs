@@ -87,11 +87,15 @@ codes! {
     StateUnwritable "E0111" "The state directory cannot be written.";
     LogUnwritable "E0112" "The log file cannot be opened.";
     TlsUnusable "E0113" "The certificates and the policy do not make a working TLS listener.";
+    Ambiguous "E0114" "Some request would match two routes of a site, or two sites, and neither is more specific; both places are named.";
+    UsersUnreadable "E0115" "A file of users cannot be read, or one of its lines is no user and hash.";
+    PageUnreadable "E0116" "The page of an error cannot be read, is too long, or its name does not say what it is.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
     CertificateDoubtful "W0104" "A certificate or key works, but something about it will surprise somebody.";
     UnreadableLater "W0105" "`user` cannot read a file that is read again when it changes.";
+    Unreachable "W0106" "No request can reach the route or the site.";
 }
 
 impl Code {

@@ -167,8 +167,9 @@ impl Report {
         })
     }
 
-    /// Adds a mistake that lies in two places.
-    pub(crate) fn push_pair(
+    /// Adds a mistake that lies in two places: `at`, and another with what it has to do with it. The texts are message,
+    /// why and cure.
+    pub fn push_pair(
         &mut self,
         code: Code,
         at: &At,

@@ -12,11 +12,6 @@ mod one_liners;
 mod operator_log;
 mod print;
 mod privileges;
-// No table asks for checks yet; their tests do.
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "nothing is checked before pools can be written")
-)]
 mod prober;
 mod resolver;
 mod self_signed;

@@ -20,6 +20,7 @@ use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
 use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
+use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::worker::{Published, Setup, Shared};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
@@ -262,6 +263,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         handshakes: Limit::new(config.limits.handshakes),
         per_client: config.limits.per_client.map(PerClient::new),
         trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
+        request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     });
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {

@@ -69,6 +69,8 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     resolving.first_answers(FIRST_ANSWERS).await;
     // What takes a descriptor takes it before the first connection can have the last one.
     let watch = Watch::new(prepared.assembly.files());
+    // Checks ask the addresses that names resolve to; ended by its drop.
+    let _probing = std::mem::take(&mut prepared.assembly.prober).start()?;
     let mut running = start::start_workers(prepared)?;
     running.prepared().await?;
     running.announce();
@@ -226,13 +228,11 @@ impl Running {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
         }
-        for (name, pool) in &self.assembly.pools {
-            match pool.tls.as_ref().map(|connector| connector.reload()) {
-                Some(Ok(true)) => tracing::info!(pool = %name, "authorities of the endpoints replaced"),
-                Some(Err(error)) => {
-                    tracing::error!(pool = %name, %error, "the old authorities stay in use")
-                }
-                Some(Ok(false)) | None => {}
+        for (pool, connector) in &self.assembly.connectors {
+            match connector.reload() {
+                Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
+                Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
+                Ok(false) => {}
             }
         }
         for planned in &self.assembly.listeners {

@@ -9,8 +9,8 @@ use super::template::{Template, Values};
 pub enum HeaderOp {
     /// These lines instead of all that there are.
     Set(Vec<Template>),
-    /// One more line.
-    Add(Template),
+    /// These lines beside those that there are.
+    Add(Vec<Template>),
     /// No line.
     Remove,
 }
@@ -84,8 +84,7 @@ impl HeaderRules {
         }
         for rule in &self.rules {
             let templates = match &rule.op {
-                HeaderOp::Set(templates) => templates.as_slice(),
-                HeaderOp::Add(template) => std::slice::from_ref(template),
+                HeaderOp::Set(templates) | HeaderOp::Add(templates) => templates.as_slice(),
                 HeaderOp::Remove => &[],
             };
             for template in templates {
@@ -125,8 +124,9 @@ impl HeaderRule {
             _ => {}
         }
         let sound = match &self.op {
-            HeaderOp::Set(templates) => templates.iter().all(Template::is_field_value),
-            HeaderOp::Add(template) => template.is_field_value(),
+            HeaderOp::Set(templates) | HeaderOp::Add(templates) => {
+                templates.iter().all(Template::is_field_value)
+            }
             HeaderOp::Remove => true,
         };
         if sound { Ok(()) } else { Err(HeaderError::Value(self.shown())) }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn add(name: &str, value: &str) -> HeaderRule {
-        HeaderRule { name: name.into(), op: HeaderOp::Add(template(value)) }
+        HeaderRule { name: name.into(), op: HeaderOp::Add(vec![template(value)]) }
     }
 
     fn remove(name: &str) -> HeaderRule {

@@ -115,7 +115,7 @@ enum Part {
 
 impl Template {
     /// Reads a template for a route with this pattern, whose parameters are placeholders, too, and go over ours of the
-    /// same name. A brace that is no placeholder's stands for itself in a text, so that JSON need not be escaped.
+    /// same name. What stands in braces and is no placeholder is kept in a text, so that JSON need not be escaped.
     ///
     /// In a URL, what is no visible ASCII character is escaped; the request's query is kept unless the template has a
     /// question mark.
@@ -130,15 +130,15 @@ impl Template {
             let (before, from) = rest.split_at(brace);
             reader.literal(before)?;
             match placeholder(from) {
-                Some(name) => {
+                Some(name) if purpose != Purpose::Text || reader.knows(name) => {
                     reader.placeholder(name)?;
                     rest = &from[name.len() + 2..];
                 }
-                None if purpose == Purpose::Text => {
+                _ if purpose == Purpose::Text => {
                     reader.literal(&from[..1])?;
                     rest = &from[1..];
                 }
-                None => return Err(TemplateError::Brace),
+                _ => return Err(TemplateError::Brace),
             }
         }
         reader.literal(rest)?;
@@ -377,6 +377,10 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
+    fn knows(&self, name: &str) -> bool {
+        self.value(name).is_ok()
+    }
+
     fn placeholder(&mut self, name: &str) -> Result<(), TemplateError> {
         let value = self.value(name)?;
         if self.part == Part::Host {
@@ -602,6 +606,7 @@ pub(super) mod tests {
                 "{\"up\": {\"ok\": true}, \"you\": \"192.0.2.7\"}",
             ),
             ("{} { } } {", "/", "{} { } } {"),
+            ("p {color} {{client}}", "/", "p {color} {192.0.2.7}"),
             ("", "/", ""),
             // Of a page made of it nothing becomes markup (CWE-79).
             ("<p>{path}", "/<script>'\"`", "<p>/%3Cscript%3E%27%22%60"),
@@ -620,7 +625,6 @@ pub(super) mod tests {
             (Purpose::Target, "/*", "/{user}", Unknown("user".into())),
             (Purpose::Target, "/*", "/{host}", Unknown("host".into())),
             (Purpose::Redirect, "/*", "/{client}", Unknown("client".into())),
-            (Purpose::Text, "/*", "{user}", Unknown("user".into())),
             (Purpose::Target, "/a", "/{*}", NoRest),
             (Purpose::Target, "/*", "/{", Brace),
             (Purpose::Target, "/*", "/}", Brace),

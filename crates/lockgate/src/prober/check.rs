@@ -186,7 +186,7 @@ fn host(place: &Place, target: &Target, tls: bool) -> String {
 impl Request {
     fn encode(&self, host: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
-        encode::request_line(&mut out, self.method.as_bytes(), self.path.as_bytes());
+        encode::request_line(&mut out, self.method.as_bytes(), self.path.as_bytes(), None);
         let agent = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
         for (name, value) in
             [("Host", host), ("User-Agent", agent), ("Accept", "*/*"), ("Connection", "close")]

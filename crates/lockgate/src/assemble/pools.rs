@@ -1,0 +1,180 @@
+//! Pools as they will run: endpoints that all tables share, their members, TLS to them, and their checks.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lockgate_config as config;
+use lockgate_config::Config;
+use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::tls::Connector;
+use lockgate_proxy::answer::Page;
+use lockgate_proxy::upstream::{Balance, Endpoint, Keeping, Member, Place, Pool, Queue, Retry, Settings};
+
+use super::{Mistakes, tls};
+use crate::prober::{Ask, Check, Prober, Request};
+use crate::resolver::Resolver;
+
+/// The pools that something uses, as they are met.
+#[derive(Default)]
+pub(super) struct Pools {
+    /// Each under the number that it has in the configuration; nothing for one with a mistake.
+    made: HashMap<usize, Option<Arc<Pool>>>,
+    /// Tables with the same endpoint share its counts and its `max`.
+    endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
+    /// By their names.
+    pub(super) all: Vec<(String, Arc<Pool>)>,
+    /// Everything that authorities are read for, with the name of its pool.
+    pub(super) connectors: Vec<(String, Arc<Connector>)>,
+    pub(super) resolver: Resolver,
+    pub(super) prober: Prober,
+}
+
+impl Pools {
+    /// The pool with this number, which is called `user` if it has no name of its own.
+    pub(super) fn pool(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        config: &Config,
+        number: usize,
+        user: &str,
+    ) -> Option<Arc<Pool>> {
+        if let Some(made) = self.made.get(&number) {
+            return made.clone();
+        }
+        let made = config.pools.get(number).and_then(|written| self.make(mistakes, written, user));
+        self.made.insert(number, made.clone());
+        made
+    }
+
+    fn make(&mut self, mistakes: &mut Mistakes<'_>, written: &config::Pool, user: &str) -> Option<Arc<Pool>> {
+        let name = self.name(written, user);
+        let connector = match &written.tls {
+            None => None,
+            Some(tls) => Some(self.connector(mistakes, &name, tls)?),
+        };
+        let check = match &written.health {
+            None => None,
+            Some(health) => Some(self.check(mistakes, &name, written, health, connector.as_ref())?),
+        };
+        let endpoints = written.endpoints.iter();
+        let members = endpoints.map(|one| Member::new(self.endpoint(one), u32::from(one.weight))).collect();
+        let balance = match written.balance {
+            // Relays look at connections whatever is said here.
+            None | Some(config::Balance::P2c) => Balance::LatencyAware,
+            Some(config::Balance::Least) => Balance::Least,
+            Some(config::Balance::RoundRobin) => Balance::RoundRobin,
+        };
+        let pool = Arc::new(Pool::new(members, balance, connector, settings(written)));
+        if let Some(check) = check {
+            self.prober.watch(&name, &pool, check);
+        }
+        self.all.push((name, Arc::clone(&pool)));
+        Some(pool)
+    }
+
+    /// Its own name, or that of its first user: no two pools have the same, for metrics tell them apart by it.
+    fn name(&self, written: &config::Pool, user: &str) -> String {
+        let taken = |name: &str| self.all.iter().any(|(known, _)| known == name);
+        let name = written.name.as_deref().unwrap_or(user);
+        if !taken(name) {
+            return name.to_owned();
+        }
+        (2..).map(|number| format!("{name} {number}")).find(|name| !taken(name)).unwrap_or_default()
+    }
+
+    fn connector(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        pool: &str,
+        written: &config::UpstreamTls,
+    ) -> Option<Arc<Connector>> {
+        let connector = tls::connector(mistakes, written)?;
+        self.connectors.push((pool.to_owned(), Arc::clone(&connector)));
+        Some(connector)
+    }
+
+    fn check(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        name: &str,
+        pool: &config::Pool,
+        written: &config::Health,
+        own: Option<&Arc<Connector>>,
+    ) -> Option<Check> {
+        let tls = match &written.tls {
+            None => None,
+            Some(tls) if pool.tls.as_ref() == Some(tls) => own.cloned(),
+            Some(tls) => Some(self.connector(mistakes, name, tls)?),
+        };
+        let ask = match &written.probe {
+            config::Probe::Tcp => Ask::Connection,
+            config::Probe::Http { path, method, expect, body } => Ask::Http(Request {
+                method: method.clone(),
+                path: path.clone(),
+                statuses: expect.clone(),
+                body: body.as_ref().map(|body| body.clone().into_bytes()),
+            }),
+        };
+        let mut preface = Vec::new();
+        match pool.proxy_protocol.map(version) {
+            None => {}
+            Some(Version::V1) => encode_v1(&mut preface, &Addresses::Local),
+            Some(Version::V2) => encode_v2(&mut preface, &Addresses::Local, &Tlvs::default()),
+        }
+        Some(Check {
+            ask,
+            port: written.port,
+            tls,
+            preface,
+            every: written.every,
+            timeout: written.timeout,
+            fall: written.fall,
+            rise: written.rise,
+        })
+    }
+
+    fn endpoint(&mut self, written: &config::Endpoint) -> Arc<Endpoint> {
+        if let Some(known) = self.endpoints.get(&written.addr) {
+            return Arc::clone(known);
+        }
+        let (host, place) = match &written.addr {
+            config::EndpointAddr::Ip(address) => (address.ip().to_string(), Place::Ip(*address)),
+            config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+            config::EndpointAddr::Name { host, port } => {
+                (host.clone(), Place::Name(self.resolver.register(host, *port)))
+            }
+        };
+        let endpoint = Arc::new(Endpoint::new(written.addr.to_string(), host, place, written.max));
+        self.endpoints.insert(written.addr.clone(), Arc::clone(&endpoint));
+        endpoint
+    }
+}
+
+fn settings(written: &config::Pool) -> Settings {
+    let maintenance = written.maintenance.as_ref().map(|answer| {
+        let body = answer.body.clone().into_bytes();
+        (answer.status, Page { body, media_type: answer.media_type.clone() })
+    });
+    Settings {
+        keeping: Keeping {
+            max: written.idle.max,
+            lifetime: super::millis(written.idle.age),
+            requests: written.idle.requests,
+        },
+        retry: match written.retry {
+            None => Retry { times: 0, budget: 0 },
+            Some(retry) => Retry { times: retry.times, budget: retry.budget },
+        },
+        queue: Queue { max: written.queue.max, wait: written.queue.wait },
+        proxy_protocol: written.proxy_protocol.map(version),
+        maintenance,
+    }
+}
+
+/// A version of the PROXY protocol.
+pub(super) fn version(written: config::ProxyVersion) -> Version {
+    match written {
+        config::ProxyVersion::V1 => Version::V1,
+        config::ProxyVersion::V2 => Version::V2,
+    }
+}

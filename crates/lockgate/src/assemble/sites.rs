@@ -1,0 +1,276 @@
+//! Sites as they run: those that share an address become one listener, with one table of hosts and paths.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lockgate_config as config;
+use lockgate_config::{At, Code, Host, ListenAddr, SiteListener};
+use lockgate_http::h1::Limits;
+use lockgate_net::tls::Acceptor;
+use lockgate_proxy::action::proxy::Proxy;
+use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
+use lockgate_proxy::site::{self, Action};
+use lockgate_proxy::upstream::Pool;
+
+use super::rules::{self, Guards};
+use super::{Assembler, Planned, accept_proxy, address, options};
+
+/// What the sites of all listeners share.
+#[derive(Default)]
+pub(super) struct Sites {
+    upstreams: Vec<Arc<Pool>>,
+    /// From a pool's number in the configuration to its place among `upstreams`.
+    numbers: HashMap<usize, usize>,
+    guards: Guards,
+}
+
+impl Sites {
+    /// The pools that sites use, and the files of users.
+    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<Checker>>) {
+        (self.upstreams, self.guards.checkers())
+    }
+}
+
+/// One site at one address.
+#[derive(Clone, Copy)]
+struct Served<'a> {
+    site: &'a config::Site,
+    /// Its place in the configuration.
+    place: usize,
+    /// Whether it is only redirected to where it is served over TLS.
+    redirects: bool,
+}
+
+/// The table of a listener while it is put together.
+#[derive(Default)]
+struct Table {
+    hosts: Vec<SiteRoutes>,
+    sites: Vec<site::Site>,
+    routes: Vec<site::Route>,
+    /// Where each site, and each route, was written; for mistakes.
+    site_places: Vec<At>,
+    route_places: Vec<At>,
+}
+
+impl Assembler<'_> {
+    /// The listeners of all sites, each address once.
+    pub(super) fn site_listeners(&mut self) -> Vec<Planned> {
+        let mut addresses: Vec<(&ListenAddr, bool, Vec<Served<'_>>)> = Vec::new();
+        for (place, site) in self.config.sites.iter().enumerate() {
+            for SiteListener { addr, secure, redirects } in &site.listen {
+                let served = Served { site, place, redirects: *redirects };
+                match addresses.iter_mut().find(|(known, tls, _)| *known == addr && tls == secure) {
+                    Some((_, _, sites)) => sites.push(served),
+                    None => addresses.push((addr, *secure, vec![served])),
+                }
+            }
+        }
+        let mut listeners: Vec<Planned> = Vec::new();
+        for (addr, secure, sites) in addresses {
+            // Only with port 0 can TLS and plain HTTP, or a relay, have the same text.
+            let mut name = addr.to_string();
+            let taken = |name: &str| {
+                let relays = self.config.tcp.iter().map(|tcp| tcp.name.as_str());
+                let sites = listeners.iter().map(|planned| planned.listener.name.as_str());
+                relays.chain(sites).any(|known| known == name)
+            };
+            if taken(&name) {
+                name.push_str(if secure { " tls" } else { " http" });
+            }
+            listeners.extend(self.site_listener(name, addr, secure, &sites));
+        }
+        listeners
+    }
+
+    fn site_listener(
+        &mut self,
+        name: String,
+        addr: &ListenAddr,
+        secure: bool,
+        sites: &[Served<'_>],
+    ) -> Option<Planned> {
+        let config = self.config;
+        let first = sites.first()?.site;
+        let tls = if secure { Some(self.site_acceptor(sites)) } else { None };
+        let table = self.table(sites);
+        let (tls, table) = match (tls, table) {
+            (None, Some(table)) => (None, table),
+            (Some(Some(tls)), Some(table)) => (Some(tls), table),
+            _ => return None,
+        };
+        let listener = Listener {
+            name,
+            tls,
+            accept_proxy: accept_proxy(first.accept_proxy),
+            handshake: config.timeouts.handshake,
+            service: Service::Http(table),
+        };
+        Some(Planned {
+            listener: Arc::new(listener),
+            address: address(addr),
+            // Clients speak first, with TLS and without.
+            options: options(&config.socket, Some(config.timeouts.handshake)),
+            alpn: first.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
+            at: first.at.clone(),
+        })
+    }
+
+    fn site_acceptor(&mut self, sites: &[Served<'_>]) -> Option<Arc<Acceptor>> {
+        let (first, written) = sites.iter().find_map(|one| Some((one.site, one.site.tls.as_ref()?)))?;
+        let mut merged = written.clone();
+        merged.certs = sites.iter().flat_map(|one| &one.site.tls).flat_map(|tls| tls.certs.clone()).collect();
+        self.rings.acceptor(&mut self.mistakes, &first.at, &merged)
+    }
+
+    fn table(&mut self, sites: &[Served<'_>]) -> Option<site::Sites> {
+        let config = self.config;
+        let mut table = Table::default();
+        let mut whole = true;
+        for one in sites.iter().filter(|one| !one.redirects) {
+            let hosts = one.site.hosts.iter().map(host).collect();
+            whole &= self.serve(&mut table, one, hosts).is_some();
+        }
+        for one in sites.iter().filter(|one| one.redirects) {
+            // Who serves a host here himself does not have it redirected.
+            let free = |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
+            let hosts: Vec<HostPattern> = one.site.hosts.iter().map(host).filter(free).collect();
+            if !hosts.is_empty() {
+                self.redirect(&mut table, one, hosts);
+            }
+        }
+        let Table { hosts, sites, routes, site_places, route_places } = table;
+        match Router::build(hosts) {
+            Ok((router, unreachable)) => {
+                for one in unreachable {
+                    let raw = |route: usize| routes.get(route).is_some_and(|route| route.rules.raw_paths);
+                    let at = match &one {
+                        Unreachable::Path { route, .. } if raw(*route) => continue,
+                        Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
+                            route_places.get(*route)
+                        }
+                        Unreachable::Site { site } | Unreachable::Host { site, .. } => site_places.get(*site),
+                    };
+                    let Some(at) = at else { continue };
+                    self.mistakes.warn(
+                        Code::Unreachable,
+                        at,
+                        "no request reaches this",
+                        &one.to_string(),
+                        "",
+                    );
+                }
+                whole.then(|| site::Sites {
+                    router,
+                    sites,
+                    routes,
+                    limits: Limits {
+                        head: usize::try_from(config.limits.head).unwrap_or(usize::MAX),
+                        fields: config.limits.fields,
+                    },
+                    head: config.timeouts.head,
+                    idle: config.timeouts.idle,
+                    requests: config.limits.requests.unwrap_or(u64::MAX),
+                })
+            }
+            Err(clashes) => {
+                for clash in &clashes {
+                    let (places, pair) = match clash {
+                        Clash::Host { sites, .. } => (&site_places, *sites),
+                        Clash::Route { routes, .. } => (&route_places, *routes),
+                    };
+                    let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else {
+                        continue;
+                    };
+                    let cure = "make one of them more specific, or name a method in it";
+                    let texts = (&*clash.to_string(), "this one", cure);
+                    self.mistakes.pair(Code::Ambiguous, second, texts, (first, "and this one"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Adds a site and its routes.
+    fn serve(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) -> Option<()> {
+        let site = served.site;
+        let mut own = Vec::new();
+        let mut whole = Some(());
+        for route in &site.routes {
+            let Some((pattern, made)) = self.route(site, route) else {
+                whole = None;
+                continue;
+            };
+            let method = route.method.as_ref().map(|method| method.clone().into_bytes());
+            own.push(Rule { method, pattern, value: table.routes.len() });
+            table.routes.push(made);
+            table.route_places.push(route.at.clone());
+        }
+        table.add(served, hosts, own);
+        whole
+    }
+
+    /// Adds a site that is only redirected.
+    fn redirect(&mut self, table: &mut Table, served: &Served<'_>, hosts: Vec<HostPattern>) {
+        let pattern = Pattern::everything();
+        let rule = Rule { method: None, pattern, value: table.routes.len() };
+        table.routes.push(site::Route {
+            name: String::new(),
+            action: Action::Secure(self.config.ports.https),
+            rules: rules::bare(&self.config.rates),
+        });
+        table.route_places.push(served.site.at.clone());
+        table.add(served, hosts, vec![rule]);
+    }
+
+    fn route(&mut self, site: &config::Site, route: &config::Route) -> Option<(Pattern, site::Route)> {
+        let pattern = rules::pattern(&mut self.mistakes, route)?;
+        let action = match &route.action {
+            config::Action::Proxy(pool) => self.proxy(site, *pool, &route.rules.timeouts).map(Action::Proxy),
+            config::Action::Redirect { to, status } => {
+                rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
+            }
+            config::Action::Respond(answer) => rules::respond(&mut self.mistakes, route, &pattern, answer),
+        };
+        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern);
+        Some((pattern, site::Route { name: route.name.clone(), action: action?, rules: rules? }))
+    }
+
+    fn proxy(&mut self, site: &config::Site, number: usize, timeouts: &config::Timeouts) -> Option<Proxy> {
+        let is_its = |route: &&config::Route| route.action == config::Action::Proxy(number);
+        // The site's own comes last; what it uses is called like the site.
+        let user = match site.routes.iter().rev().find(is_its) {
+            Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
+            _ => site.name.clone(),
+        };
+        let pool = self.pools.pool(&mut self.mistakes, self.config, number, &user)?;
+        let upstream = match self.sites.numbers.get(&number) {
+            Some(upstream) => *upstream,
+            None => {
+                let upstream = self.sites.upstreams.len();
+                self.sites.upstreams.push(pool);
+                self.sites.numbers.insert(number, upstream);
+                upstream
+            }
+        };
+        let config::Timeouts { connect, response, tunnel_idle, .. } = *timeouts;
+        Some(Proxy { upstream, connect, response, tunnel_idle })
+    }
+}
+
+impl Table {
+    fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>) {
+        self.hosts.push(SiteRoutes { hosts, routes });
+        self.sites.push(site::Site { name: served.site.name.clone(), place: served.place });
+        self.site_places.push(served.site.at.clone());
+    }
+}
+
+fn host(written: &Host) -> HostPattern {
+    match written {
+        Host::Any => HostPattern::Any,
+        Host::Exact(host) => HostPattern::Exact(host.clone()),
+        Host::Under(host) => HostPattern::Under(host.clone()),
+    }
+}
