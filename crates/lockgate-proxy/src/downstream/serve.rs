@@ -324,6 +324,9 @@ impl Connection {
             return Err(Refusal::because(fault, "no site has this host"));
         };
         seen.site = Some(site);
+        if secure && sites.sites[site].tls_rules != self.rules {
+            return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
+        }
         if asked.path == b"*" {
             return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
         }
