@@ -10,9 +10,7 @@ use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traf
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::upstream::{Endpoint, Member};
-use lockgate_proxy::worker::{Published, Shared};
 use lockgate_proxy::popular::PopularSnapshot;
-use lockgate_proxy::upstream::Endpoint;
 use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
