@@ -19,6 +19,9 @@ pub type Tried = u64;
 /// a quiet time can be made good.
 const SAVED: u32 = 1_000;
 
+/// Milliseconds for which a connection that is too many may still be of use.
+const MOMENT: u64 = 1_000;
+
 /// A pool as one worker uses it.
 pub struct Upstream {
     pool: Arc<Pool>,
@@ -189,12 +192,22 @@ impl Upstream {
         self.idle.iter().enumerate().map(|(member, idle)| (self.first + member, idle.borrow().len()))
     }
 
-    /// Closes what has been idle for too long, or was closed by its endpoint.
+    /// Closes what has been idle for too long, was closed by its endpoint, or is too much.
+    ///
+    /// Too many are closed only here and not as they come: of a thousand requests at once all connections are idle for a
+    /// moment, and making them anew for the next thousand would cost more than everything else.
     pub fn tidy(&self, now: u64) {
-        let lifetime = self.pool.settings.keeping.lifetime;
+        let keeping = self.pool.settings.keeping;
         for idle in &self.idle {
-            idle.borrow_mut()
-                .retain(|one| now.saturating_sub(one.since) < lifetime && one.link.stream.is_quiet());
+            let mut idle = idle.borrow_mut();
+            // The oldest are at the front.
+            let spare = idle.len().saturating_sub(keeping.max);
+            let mut place = 0;
+            idle.retain(|one| {
+                place += 1;
+                let age = now.saturating_sub(one.since);
+                age < keeping.lifetime && (place > spare || age < MOMENT) && one.link.stream.is_quiet()
+            });
         }
     }
 
@@ -232,11 +245,8 @@ impl Lease {
     pub fn keep(self, now: u64) {
         let Self { link, requests, member, upstream, .. } = self;
         let keeping = upstream.pool.settings.keeping;
-        if requests + 1 < keeping.requests {
-            let mut idle = upstream.idle[member].borrow_mut();
-            if idle.len() < keeping.max {
-                idle.push(Idle { link, since: now, requests: requests + 1 });
-            }
+        if requests + 1 < keeping.requests && keeping.max > 0 {
+            upstream.idle[member].borrow_mut().push(Idle { link, since: now, requests: requests + 1 });
         }
     }
 

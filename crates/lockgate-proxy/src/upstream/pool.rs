@@ -292,7 +292,7 @@ mod tests {
         };
         let members = [("a", 1), ("b", 1), ("c", 3), ("d", 1)];
         let members = members.map(|(label, weight)| Member::new(endpoint(label), weight));
-        let pool = Pool::new(members.into(), Balance::Least, None);
+        let pool = Pool::new(members.into(), Balance::Least, None, Settings::default());
         let order =
             |now| -> String { pool.order(now).iter().map(|endpoint| endpoint.label.as_str()).collect() };
         assert_eq!([order(0), order(0), order(0)], ["abcd", "bcda", "cdab"]);

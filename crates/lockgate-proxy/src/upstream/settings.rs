@@ -24,7 +24,7 @@ pub struct Settings {
 /// How long connections are kept, and how many.
 #[derive(Debug, Clone, Copy)]
 pub struct Keeping {
-    /// Idle ones to each endpoint, in each worker.
+    /// Idle ones to each endpoint, in each worker; more are closed when they have been idle for a second.
     pub max: usize,
     /// Milliseconds without a request after which one is closed.
     pub lifetime: u64,
