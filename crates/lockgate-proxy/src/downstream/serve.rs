@@ -636,7 +636,10 @@ impl Connection {
             site: site.map(|site| site.name.as_str()),
             route: seen.route.map(|route| route.name.as_str()),
             upstream: outcome.endpoint.as_ref().map(|endpoint| access_log::Upstream {
-                pool: "",
+                pool: match seen.route.map(|route| &route.action) {
+                    Some(Action::Proxy(proxy)) => &self.worker.upstream(proxy.upstream).pool().settings.name,
+                    _ => "",
+                },
                 endpoint: Some(&endpoint.label),
                 reused: outcome.reused,
                 retries: outcome.retries,
