@@ -151,5 +151,3 @@ pub struct Auth {
     /// What the browser shows.
     pub realm: String,
 }
-
-

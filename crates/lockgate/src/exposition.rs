@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::metrics::{self, WorkerCells};
-use lockgate_proxy::upstream::{Endpoint, Member};
 use lockgate_proxy::popular::PopularSnapshot;
+use lockgate_proxy::upstream::{Endpoint, Member};
 use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
