@@ -89,7 +89,8 @@ impl Client<'_> {
             put(out, &[value, b", "]);
         }
         put(out, &[self.address.as_bytes(), b"\r\n"]);
-        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)] {
+        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)]
+        {
             if !self.trusted || fields.first(known).is_none() {
                 put(out, &[known.name().as_bytes(), b": ", ours, b"\r\n"]);
             }
@@ -125,7 +126,6 @@ fn is_like_ours(name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
-    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -171,7 +171,7 @@ mod tests {
     fn told(client: Client<'_>, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
-        encode::fields(&mut out, &sent, |field| !client.replaces(field));
+        sent.write(&mut out, |field| !client.replaces(field));
         client.tell(&sent, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
@@ -187,8 +187,7 @@ mod tests {
             ("x-forwarded_proto", "https"),
             ("X_Other", "1"),
         ];
-        let client =
-            Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
+        let client = Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
         assert_eq!(
             told(client, &lies),
             [

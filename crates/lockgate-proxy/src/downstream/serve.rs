@@ -182,7 +182,9 @@ impl Connection {
             Ok(length) => length,
             Err(error) => {
                 let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
-                return self.decline(down, head, seen, Refusal::because(fault, error.to_string()), false).await;
+                return self
+                    .decline(down, head, seen, Refusal::because(fault, error.to_string()), false)
+                    .await;
             }
         };
         if let Err(error) = down.reader.begin_body(length) {
@@ -233,7 +235,7 @@ impl Connection {
             secure,
             method: head.method_name(),
             client,
-            id: id.as_str().as_bytes(),
+            id: id.as_bytes(),
         };
         match &route.action {
             Action::Proxy(proxy) => {
@@ -424,7 +426,7 @@ impl Connection {
             secure: self.negotiated.is_some(),
             method: &method,
             client: seen.client,
-            id: seen.id.as_str().as_bytes(),
+            id: seen.id.as_bytes(),
         };
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
@@ -527,7 +529,7 @@ impl Connection {
         let out = down.writer.head();
         encode::status_line(out, own.status, reason(own.status).as_bytes());
         encode::field(out, b"Date", &date);
-        encode::fields(out, &fields, |_| true);
+        fields.write(out, |_| true);
         if !matches!(own.status, 204 | 304) {
             encode::content_length(out, own.body.len() as u64);
         }
@@ -631,7 +633,8 @@ impl Connection {
                 connect: outcome.connect,
                 first_byte: outcome.first_byte,
                 body: outcome.first_byte.map(|first| {
-                    let before = first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
+                    let before =
+                        first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
                     took.saturating_sub(before)
                 }),
             },
@@ -677,7 +680,9 @@ fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
     }
     let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();
     for hop in told.into_iter().rev() {
-        let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else { break };
+        let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
+            break;
+        };
         client = ip.to_canonical();
         if !(connection.worker.shared.trusted)(client) {
             break;
