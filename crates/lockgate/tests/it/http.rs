@@ -1,6 +1,8 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod exchanges;
+mod guards;
+mod limits;
 
 use std::fmt::Display;
 
