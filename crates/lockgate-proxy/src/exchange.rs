@@ -84,7 +84,8 @@ impl Outcome {
     pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
         let wait = took.saturating_sub(dialled.unwrap_or_default());
         self.wait = Some(self.wait.unwrap_or_default() + wait);
-        self.connect = dialled.map_or(self.connect, |dialled| Some(self.connect.unwrap_or_default() + dialled));
+        self.connect =
+            dialled.map_or(self.connect, |dialled| Some(self.connect.unwrap_or_default() + dialled));
     }
 }
 

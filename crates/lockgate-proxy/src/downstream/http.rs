@@ -201,7 +201,10 @@ impl Connection {
         let mut up = *lease.link;
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
-        down.writer.head().extend_from_slice(&up.reader.take_received());
+        let early = up.reader.take_received();
+        let meter = &self.guard.watch().meter;
+        meter.sent.set(meter.sent.get() + early.len() as u64);
+        down.writer.head().extend_from_slice(&early);
         let Link { stream, writer, .. } = &mut down;
         if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
             return Ending::new(Cause::ClientReset, Side::Downstream);
@@ -219,7 +222,6 @@ impl Connection {
         self.guard.settle();
         self.guard.idle(idle);
         self.guard.watch().waits(Waiting::Otherwise);
-        let meter = &self.guard.watch().meter;
         match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
             Ok(end) => ending(end),
             Err(cut) => {

@@ -151,7 +151,14 @@ impl Connection {
     }
 
     /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
-    pub(super) fn unread(&mut self, id: RequestId, began: Instant, sent: u64, failure: Failure, sites: &Sites) {
+    pub(super) fn unread(
+        &mut self,
+        id: RequestId,
+        began: Instant,
+        sent: u64,
+        failure: Failure,
+        sites: &Sites,
+    ) {
         let mut seen = Seen::new(id, began, ip_of(self.client));
         seen.sent = sent;
         seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);

@@ -155,7 +155,8 @@ fn settings(written: &config::Pool) -> Settings {
         let body = answer.body.clone().into_bytes();
         (answer.status, Page { body, media_type: answer.media_type.clone() })
     });
-    let addresses = || written.endpoints.iter().map(|one| one.addr.to_string()).collect::<Vec<_>>().join(", ");
+    let addresses =
+        || written.endpoints.iter().map(|one| one.addr.to_string()).collect::<Vec<_>>().join(", ");
     Settings {
         name: written.name.clone().unwrap_or_else(addresses),
         keeping: Keeping {

@@ -114,7 +114,11 @@ impl Guards {
     }
 
     /// Pages by status, read once whoever has them.
-    pub(super) fn pages(&mut self, mistakes: &mut Mistakes<'_>, written: &[(u16, PathBuf, At)]) -> Option<Arc<Pages>> {
+    pub(super) fn pages(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        written: &[(u16, PathBuf, At)],
+    ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written.iter().map(|(status, path, _)| (*status, path.clone())).collect();
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));

@@ -260,13 +260,7 @@ impl Assembler<'_> {
 }
 
 impl Table {
-    fn add(
-        &mut self,
-        served: &Served<'_>,
-        hosts: Vec<HostPattern>,
-        routes: Vec<Rule>,
-        pages: Arc<Pages>,
-    ) {
+    fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>, pages: Arc<Pages>) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
         self.sites.push(site::Site { name, place: served.place, pages, tls_rules: 0 });

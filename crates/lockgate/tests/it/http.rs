@@ -3,6 +3,7 @@
 mod exchanges;
 mod guards;
 mod limits;
+mod seen;
 
 use std::fmt::Display;
 

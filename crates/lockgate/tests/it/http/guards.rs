@@ -17,7 +17,10 @@ const USERS: [(&str, &str); 4] = [
         "sha512",
         "$6$rounds=1000$lockgate$GxWxLRPFe5h7KjyGNe78da89TWTrG4.m3W7usZ7yT3aDbY/Zr0U56CVtPUQJZJDyxb87BFu.lluiabwimiyxe/",
     ),
-    ("argon2", "$argon2id$v=19$m=64,t=1,p=1$K0+ebGfPos6K4Mf3u1nOzQ$SkhCjpT7TDtMP0hukuNYYCewuGZgXqT3j3bNcVxZB4M"),
+    (
+        "argon2",
+        "$argon2id$v=19$m=64,t=1,p=1$K0+ebGfPos6K4Mf3u1nOzQ$SkhCjpT7TDtMP0hukuNYYCewuGZgXqT3j3bNcVxZB4M",
+    ),
 ];
 
 /// A file with [`USERS`].
@@ -28,8 +31,7 @@ fn users(folder: &Folder) -> PathBuf {
 
 /// A site in front of `origin` for who is in the file.
 fn guarded(origin: &str, file: &PathBuf) -> String {
-    plain_site(origin)
-        + &format!("auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n", text(file))
+    plain_site(origin) + &format!("auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n", text(file))
 }
 
 /// An origin that answers `ok`.
@@ -41,7 +43,8 @@ fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut coded = String::new();
     for three in bytes.chunks(3) {
-        let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * (3 - three.len()));
+        let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte))
+            << (8 * (3 - three.len()));
         for place in 0..4 {
             let digit = ALPHABET[bits >> (18 - 6 * place) & 63];
             coded.push(if place <= three.len() { char::from(digit) } else { '=' });
@@ -159,7 +162,8 @@ fn slow_user(folder: &Folder) -> PathBuf {
 #[test]
 fn a_password_that_takes_long_to_check_keeps_nobody_else_waiting() {
     let (folder, origin) = (Folder::new(), ok());
-    let toml = guarded(origin.address(), &slow_user(&folder)) + "[site.\":0\".path.\"/open\"]\nauth = false\n";
+    let toml =
+        guarded(origin.address(), &slow_user(&folder)) + "[site.\":0\".path.\"/open\"]\nauth = false\n";
     let gate = lockgate().start(&toml);
     let mut slow = Http::connect(gate.address());
     slow.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{}\r\n", basic("slow", "x")));
@@ -287,7 +291,9 @@ fn a_path_may_be_closed_to_whom_its_site_is_open() {
     let gate = lockgate().start(toml);
     assert_eq!(status_at(&gate, "127.0.0.1:0"), 200);
     let mut client = Http::connect(gate.address());
-    for path in ["/admin/", "//admin/x", "/%61dmin/x", "/x//../admin/x", "/./admin/x", "/admin%2fx", "/ADMIN/x"] {
+    for path in
+        ["/admin/", "//admin/x", "/%61dmin/x", "/x//../admin/x", "/./admin/x", "/admin%2fx", "/ADMIN/x"]
+    {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         let status = client.answer().status();
         match path {

@@ -122,7 +122,9 @@ fn a_hundred_thousand_keys_take_bounded_memory_and_everybody_is_served() {
                 let mut client = Http::connect(gate.address());
                 for batch in 0..KEYS / 4 / 100 {
                     let requests: String = (0..100)
-                        .map(|n| format!("GET / HTTP/1.1\r\nHost: a\r\nX-Key: {connection}-{batch}-{n}\r\n\r\n"))
+                        .map(|n| {
+                            format!("GET / HTTP/1.1\r\nHost: a\r\nX-Key: {connection}-{batch}-{n}\r\n\r\n")
+                        })
                         .collect();
                     client.send(requests);
                     (0..100).for_each(|_| assert_eq!(client.answer().status(), 200));
@@ -207,7 +209,11 @@ fn a_head_past_its_limits_is_refused_and_the_connection_ends() {
 fn a_body_that_says_it_is_too_long_is_refused_before_the_origin_is_asked() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + "body = { max = \"10B\" }\n"));
-    for lines in ["Content-Length: 11\r\n", "Content-Length: 9223372036854775807\r\n", "Expect: 100-continue\r\nContent-Length: 11\r\n"] {
+    for lines in [
+        "Content-Length: 11\r\n",
+        "Content-Length: 9223372036854775807\r\n",
+        "Expect: 100-continue\r\nContent-Length: 11\r\n",
+    ] {
         let mut client = Http::connect(gate.address());
         client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
         let answer = client.answer();
@@ -270,7 +276,10 @@ fn with_slow(gate_origin: &Origin) -> String {
     let address = swallow.address().to_owned();
     // It ends with the process: its thread waits for connections until then.
     std::mem::forget(swallow);
-    format!("{HASTY}{}[site.\":0\".path.\"/slow\"]\nproxy = \"{address}\"\n", plain_site(gate_origin.address()))
+    format!(
+        "{HASTY}{}[site.\":0\".path.\"/slow\"]\nproxy = \"{address}\"\n",
+        plain_site(gate_origin.address())
+    )
 }
 
 #[test]
@@ -369,7 +378,8 @@ fn own_answers_to_who_does_not_read_them_are_cut_too() {
 #[test]
 fn an_origin_that_does_not_answer_in_time_is_told_and_the_connection_kept() {
     let origin = Origin::tcp();
-    let gate = lockgate().start(&("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())));
+    let gate = lockgate()
+        .start(&("timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address())));
     let mut client = Http::connect(gate.address());
     for _ in 0..2 {
         let answer = ask(&mut client, "");
