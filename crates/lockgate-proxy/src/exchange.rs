@@ -47,6 +47,8 @@ pub struct Exchange<'a> {
     pub pattern: &'a Pattern,
     /// What the exchange is held to.
     pub rules: &'a Rules,
+    /// When its first byte was there.
+    pub began: Instant,
     /// Whether the client's connection may be kept.
     pub keep: bool,
     /// What has come of it so far.
@@ -66,7 +68,8 @@ pub struct Outcome {
     pub retries: u32,
     /// Until an endpoint was chosen and had room.
     pub wait: Option<Duration>,
-    /// Connecting to it, if that was needed.
+    /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an attempt that failed has
+    /// taken was waited for the one that did not.
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
@@ -74,6 +77,16 @@ pub struct Outcome {
     pub reusable: bool,
     /// The connection to the endpoint, after both have agreed to speak something else.
     pub switched: Option<Lease>,
+}
+
+impl Outcome {
+    /// Notes another connection, `took` after whatever was before, of which making it was a part.
+    pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
+        let wait = took.saturating_sub(dialled.unwrap_or_default());
+        self.wait = Some(self.wait.unwrap_or_default() + wait);
+        self.connect =
+            dialled.map_or(self.connect, |dialled| Some(self.connect.unwrap_or_default() + dialled));
+    }
 }
 
 /// Why there is no answer of an origin, or not the whole of it.
@@ -117,6 +130,7 @@ impl Failure {
             ReadError::Cut => {
                 Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
             }
+            ReadError::TooLong => Self::of(Fault::ContentTooLarge),
             ReadError::Head(_) | ReadError::Body(_) => Self::because(Fault::Malformed, error.to_string()),
         }
     }

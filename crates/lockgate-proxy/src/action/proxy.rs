@@ -10,7 +10,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockgate_http::forwarding;
 use lockgate_http::h1::{HeadError, framing, parse};
@@ -75,12 +75,11 @@ impl Proxy {
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
         let mut replay = Replay::new(idempotent);
         let mut tried = 0;
-        let mut clock = Instant::now();
+        let mut clock = exchange.began;
         loop {
             let mut lease = self.lease(exchange, &upstream, wanted, &mut tried).await?;
             let took = lap(&mut clock);
-            exchange.outcome.connect = lease.dialled;
-            exchange.outcome.wait = Some(took.saturating_sub(lease.dialled.unwrap_or_default()));
+            exchange.outcome.leased(took, lease.dialled);
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
             let cells = exchange.worker.cells.http.endpoint(lease.place());
@@ -184,10 +183,10 @@ impl Proxy {
         up.writer.begin_body(exchange.length);
         let mut uploaded = false;
         for _ in 0..INTERIM {
-            let (down, most) = (&mut *exchange.down, exchange.rules.body_max);
+            let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
                 if !uploaded {
-                    match poll_upload(cx, guard, down, up, replay, most) {
+                    match poll_upload(cx, guard, down, up, replay) {
                         Poll::Ready(Ok(())) => {
                             uploaded = true;
                             guard.watch().waits(Waiting::Otherwise);
@@ -267,14 +266,14 @@ impl Proxy {
         exchange.outcome.status = answer.status;
         let guard = exchange.guard;
         guard.settle();
-        let (down, up, most) = (&mut *exchange.down, &mut *lease.link, exchange.rules.body_max);
+        let (down, up) = (&mut *exchange.down, &mut *lease.link);
         let before = guard.watch().meter.sent.get();
         let mut uploading = !up.writer.has_ended();
         // An answer has begun: nothing is sent again.
         let mut none = Replay::new(false);
         let delivered = guard.within(poll_fn(|cx| {
             if uploading {
-                match poll_upload(cx, guard, down, up, &mut none, most) {
+                match poll_upload(cx, guard, down, up, &mut none) {
                     Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,
@@ -288,6 +287,11 @@ impl Proxy {
                 guard.watch().waits(Waiting::ForRoom);
             } else if !uploading {
                 guard.watch().waits(Waiting::Otherwise);
+                // While the origin pauses, nothing else would find out that nobody listens any more.
+                if pumped.is_pending() && down.stream.poll_gone(cx).is_ready() {
+                    let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                    return Poll::Ready(Err(failure));
+                }
             }
             Poll::Ready(ready!(pumped).map_err(|fault| match fault {
                 h1::Fault::Source(error) => truncated(&error),
@@ -332,7 +336,6 @@ fn poll_upload(
     down: &mut Link,
     up: &mut Link,
     replay: &mut Replay,
-    most: Option<u64>,
 ) -> Poll<Result<(), Upload>> {
     let broken = |error: lockgate_net::stream::StreamError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
@@ -345,9 +348,6 @@ fn poll_upload(
     let (source, sink) = ((&mut down.reader, &mut down.stream), (&mut up.writer, &mut up.stream));
     let pumped = poll_pump(cx, source, sink, |data| replay.keep(data));
     meter.received.set(meter.received.get() + down.reader.taken() - before);
-    if most.is_some_and(|most| down.reader.taken() > most) {
-        return Poll::Ready(Err(Upload::Client(Failure::of(Fault::ContentTooLarge))));
-    }
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(h1::Fault::Source(error))) => {
@@ -388,7 +388,7 @@ fn truncated(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => Fault::ResponseIncomplete,
         ReadError::Stream(_) => Fault::ConnectionTerminated,
-        ReadError::Head(_) | ReadError::Body(_) => Fault::BadResponse,
+        ReadError::Head(_) | ReadError::Body(_) | ReadError::TooLong => Fault::BadResponse,
     };
     Failure::because(fault, error.to_string())
 }

@@ -123,16 +123,25 @@ impl Connection {
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
-            self.say(down, fault, Method::Other, &Words::default(), false);
+            let id = self.worker.shared.request_ids.id(self.id, 0);
+            let words = Words { id: id.as_str(), ..Words::default() };
+            let sent = self.say(down, fault, Method::Other, &words, false);
             self.linger(down).await;
-            self.unread(fault.status(), failure, sites);
+            self.unread(id, began.unwrap_or_else(Instant::now), sent, failure, sites);
             return Err(Ending::new(fault.cause(), fault.side()));
         }
         Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
 
-    /// Writes an answer of our own, still to be sent.
-    pub(super) fn say(&self, down: &mut Link, fault: Fault, method: Method, words: &Words<'_>, keep: bool) {
+    /// Writes an answer of our own, still to be sent; the length of its body.
+    pub(super) fn say(
+        &self,
+        down: &mut Link,
+        fault: Fault,
+        method: Method,
+        words: &Words<'_>,
+        keep: bool,
+    ) -> u64 {
         down.writer.discard();
         let usual = ErrorAnswer::of(fault);
         let answer = ErrorAnswer {
@@ -143,12 +152,13 @@ impl Connection {
         };
         let body = if method == Method::Head { Body::Withheld } else { Body::Sent };
         let date = self.worker.date();
-        answer.write(down.writer.head(), words.form, words.page, body, |out| {
+        let written = answer.write(down.writer.head(), words.form, words.page, body, |out| {
             encode::field(out, b"Date", &date);
             if !keep {
                 out.extend_from_slice(b"Connection: close\r\n");
             }
         });
+        written as u64
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
@@ -163,8 +173,8 @@ impl Connection {
             .guard
             .within(poll_fn(|cx| {
                 if !finished {
-                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err()
-                    {
+                    let flushed = ready!(writer.poll_flush(cx, stream));
+                    if flushed.is_err() || ready!(stream.poll_finish(cx)).is_err() {
                         return Poll::Ready(());
                     }
                     finished = true;
@@ -191,7 +201,10 @@ impl Connection {
         let mut up = *lease.link;
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
-        down.writer.head().extend_from_slice(&up.reader.take_received());
+        let early = up.reader.take_received();
+        let meter = &self.guard.watch().meter;
+        meter.sent.set(meter.sent.get() + early.len() as u64);
+        down.writer.head().extend_from_slice(&early);
         let Link { stream, writer, .. } = &mut down;
         if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
             return Ending::new(Cause::ClientReset, Side::Downstream);
@@ -209,7 +222,6 @@ impl Connection {
         self.guard.settle();
         self.guard.idle(idle);
         self.guard.watch().waits(Waiting::Otherwise);
-        let meter = &self.guard.watch().meter;
         match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
             Ok(end) => ending(end),
             Err(cut) => {

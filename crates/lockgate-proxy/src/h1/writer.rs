@@ -84,6 +84,11 @@ impl Writer {
         !self.out.is_empty()
     }
 
+    /// How many bytes wait to leave.
+    pub fn pending(&self) -> usize {
+        self.out.len() - self.sent
+    }
+
     /// How much of the body's data was taken so far.
     pub fn moved(&self) -> u64 {
         self.moved

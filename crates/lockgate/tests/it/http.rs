@@ -1,6 +1,9 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod exchanges;
+mod guards;
+mod limits;
+mod seen;
 
 use std::fmt::Display;
 
