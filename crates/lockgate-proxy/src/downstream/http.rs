@@ -23,10 +23,13 @@ use crate::h1::{Link, ReadError};
 use crate::site::Sites;
 use crate::upstream::Lease;
 
-/// How long a client that still sends is listened to after our last word, so that it can read it.
-const LINGER: Duration = Duration::from_secs(2);
-/// What it may send meanwhile.
-const LINGER_BYTES: u64 = 1024 * 1024;
+/// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
+/// all of their body, however much that is.
+const LINGER: Duration = Duration::from_secs(30);
+/// The same, of one that has fallen silent.
+const SILENCE: Duration = Duration::from_secs(2);
+/// What is read of it in one turn; then the worker's other connections have theirs.
+const LINGER_READS: usize = 16;
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -155,8 +158,9 @@ impl Connection {
     /// and the reset could overtake the answer (RFC 9112 §9.6).
     async fn linger(&self, down: &mut Link) {
         self.guard.phase(LINGER);
+        self.guard.idle(SILENCE);
+        let received = &self.guard.watch().meter.received;
         let Link { stream, writer, reader } = down;
-        let mut heard = 0;
         let mut finished = false;
         // Whether the client waits for it or not, the connection is over.
         let _ = self
@@ -170,17 +174,18 @@ impl Connection {
                     finished = true;
                     let _ = reader.begin_body(BodyLength::UntilClose);
                 }
-                while heard <= LINGER_BYTES {
+                for _ in 0..LINGER_READS {
                     match ready!(reader.poll_data(cx, stream)) {
                         Ok(()) if !reader.has_ended() => {
                             let here = reader.data().len();
-                            heard += here as u64;
+                            received.set(received.get() + here as u64);
                             reader.consume(here);
                         }
-                        _ => break,
+                        _ => return Poll::Ready(()),
                     }
                 }
-                Poll::Ready(())
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }))
             .await;
     }

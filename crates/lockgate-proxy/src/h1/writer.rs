@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::Fields;
+use lockgate_http::forwarding::passes_as_trailer;
 use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
@@ -162,7 +163,7 @@ impl Writer {
         }
     }
 
-    /// Ends the body.
+    /// Ends the body, with those of the trailers that may go on.
     pub fn finish(&mut self, trailers: Option<&Fields>) {
         if std::mem::replace(&mut self.ended, true) || !self.chunked {
             return;
@@ -172,7 +173,7 @@ impl Writer {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {
                 out.extend_from_slice(b"0\r\n");
-                encode::fields(out, trailers, |_| true);
+                encode::fields(out, trailers, passes_as_trailer);
                 encode::end(out);
             }
         }
