@@ -423,6 +423,11 @@ impl Drop for Guard {
     }
 }
 
+/// The time as [`Clock::now`] has it, for those who are no worker.
+pub fn now() -> u64 {
+    millis(ORIGIN.elapsed())
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(NEVER)
 }

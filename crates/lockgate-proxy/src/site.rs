@@ -41,6 +41,8 @@ pub struct Site {
     pub name: String,
     /// Its place among the process's sites, for counters.
     pub place: usize,
+    /// Which of the listener's rules of TLS its connections are made by: a request over others is misdirected (421).
+    pub tls_rules: usize,
 }
 
 /// What is done with the requests of one route.

@@ -15,7 +15,7 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Report};
 use lockgate_net::listen::{self, Address};
-use lockgate_net::tls::{Connector, TicketRing};
+use lockgate_net::tls::{Acceptors, Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
 use lockgate_proxy::upstream::Pool;
@@ -35,6 +35,8 @@ pub(crate) struct Assembly {
     pub(crate) pools: Vec<(String, Arc<Pool>)>,
     /// The pools that sites use, by the number that they have there.
     pub(crate) upstreams: Vec<Arc<Pool>>,
+    /// The names of the sites, by the place that each has there.
+    pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
     /// Where tickets get their keys.
@@ -48,10 +50,16 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
+    /// The pools that sites use, in the order of the workers' counters.
+    pub(crate) fn named_upstreams(&self) -> Vec<(String, Arc<Pool>)> {
+        let name = |pool: &Arc<Pool>| self.pools.iter().find(|(_, one)| Arc::ptr_eq(one, pool)).cloned();
+        self.upstreams.iter().filter_map(name).collect()
+    }
+
     /// Every file that is read again when it changes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let listeners = self.listeners.iter().map(|planned| &planned.listener);
-        let certificates = listeners.filter_map(|listener| listener.tls.as_ref());
+        let certificates = listeners.filter_map(|listener| listener.tls.as_ref()).flat_map(Acceptors::all);
         let authorities = self.connectors.iter().filter_map(|(_, connector)| connector.file());
         let keys = self.rings.iter().filter_map(|ring| ring.file());
         let users = self.checkers.iter().map(|checker| checker.path());
@@ -88,6 +96,7 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         listeners,
         pools: all,
         upstreams,
+        sites: config.sites.iter().map(|site| site.name.clone()).collect(),
         connectors,
         rings: rings.all(),
         resolver,
@@ -150,7 +159,7 @@ impl Assembler<'_> {
         let pool = self.pools.pool(&mut self.mistakes, config, tcp.pool, &tcp.name);
         let (tls, pool) = match (tls, pool) {
             (None, Some(pool)) => (None, pool),
-            (Some(Some(tls)), Some(pool)) => (Some(tls), pool),
+            (Some(Some(tls)), Some(pool)) => (Some(tls.into()), pool),
             _ => return None,
         };
         let accept_proxy = accept_proxy(tcp.accept_proxy);

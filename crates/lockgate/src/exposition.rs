@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
-use lockgate_net::tls::Acceptor;
+use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_proxy::clock;
+use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
-use lockgate_proxy::upstream::{Endpoint, Member};
+use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};
+use crate::prober::{Standing, Standings};
 
 /// Clients that `/top` lists.
 const LISTED: usize = 100;
@@ -27,6 +30,10 @@ pub(crate) struct Exposition {
     acceptors: Vec<(String, Arc<Acceptor>)>,
     /// Each once, however many listeners have it.
     endpoints: Vec<Arc<Endpoint>>,
+    /// In the order of the workers' cells, as the pools behind them, with their names.
+    sites: Vec<String>,
+    upstreams: Vec<(String, Arc<Pool>)>,
+    standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
     shared: Arc<Shared>,
     tops: Vec<Published>,
@@ -45,7 +52,10 @@ impl Exposition {
     ) -> Self {
         let listeners = &assembly.listeners;
         let name = |planned: &Planned| planned.listener.name.clone();
-        let acceptor = |planned: &Planned| Some((name(planned), planned.listener.tls.clone()?));
+        let acceptors = |planned: &Planned| {
+            let all = planned.listener.tls.iter().flat_map(Acceptors::all);
+            all.map(|acceptor| (name(planned), Arc::clone(acceptor))).collect::<Vec<_>>()
+        };
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
         let members = assembly.pools.iter().flat_map(|(_, pool)| pool.members());
         for endpoint in members.map(Member::endpoint) {
@@ -55,8 +65,11 @@ impl Exposition {
         }
         Self {
             names: listeners.iter().map(name).collect(),
-            acceptors: listeners.iter().filter_map(acceptor).collect(),
+            acceptors: listeners.iter().flat_map(acceptors).collect(),
             endpoints,
+            sites: assembly.sites.clone(),
+            upstreams: assembly.named_upstreams(),
+            standings: assembly.prober.standings(),
             shards,
             shared,
             tops,
@@ -76,6 +89,8 @@ impl Exposition {
         metrics::write(&mut text, &self.shards, &self.names);
         self.process(&mut text);
         self.upstream(&mut text);
+        http::write(&mut text, &self.shards, &self.sites, &self.states());
+        self.checks(&mut text);
         self.certificates(&mut text);
         self.clients(&mut text);
         text.finish()
@@ -100,6 +115,36 @@ impl Exposition {
         for endpoint in &self.endpoints {
             let labels = [("endpoint", endpoint.label.as_str())];
             family.sample(&labels, endpoint.connections() as i64);
+        }
+    }
+
+    /// Every endpoint of the sites, in the order of the workers' cells.
+    fn states(&self) -> Vec<EndpointState> {
+        let now = clock::now();
+        let members = self
+            .upstreams
+            .iter()
+            .flat_map(|(name, pool)| pool.members().iter().map(move |member| (name, member)));
+        let state = |(pool, member): (&String, &Member)| EndpointState {
+            pool: pool.clone(),
+            endpoint: member.endpoint().label.clone(),
+            up: member.is_up(),
+            latency: member.endpoint().latency().now(now).map(|micros| Duration::from_secs_f32(micros / 1e6)),
+        };
+        members.map(state).collect()
+    }
+
+    fn checks(&self, text: &mut Text) {
+        let standings = self.standings.now();
+        if standings.is_empty() {
+            return;
+        }
+        let mut family =
+            text.gauge("lockgate_upstream_check_duration_seconds", "How long the last check took.");
+        for Standing { pool, endpoint, took, .. } in &standings {
+            if let Some(took) = took {
+                family.sample(&[("pool", pool), ("endpoint", endpoint)], took.as_secs_f64());
+            }
         }
     }
 
@@ -154,6 +199,7 @@ impl Exposition {
             "hosts": requests("host", &popular.hosts),
             "pages": requests("page", &popular.pages),
             "referers": requests("referer", &popular.referers),
+            "checks": self.standings.now().iter().map(check).collect::<Vec<_>>(),
         });
         format!("{top:#}\n")
     }
@@ -195,6 +241,17 @@ fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
             })
         })
         .collect()
+}
+
+/// What the last check of an endpoint found.
+fn check(standing: &Standing) -> Value {
+    json!({
+        "pool": standing.pool,
+        "endpoint": standing.endpoint,
+        "up": standing.up,
+        "seconds": standing.took.map(|took| took.as_secs_f64()),
+        "why": standing.why.as_deref(),
+    })
 }
 
 fn traffic(traffic: &Traffic) -> Value {

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
-use lockgate_config::{Code, Config, Loaded, LogTarget, Report, Workers};
+use lockgate_config::{AccessFormat, AccessLog, Code, Config, Loaded, LogTarget, Report, Workers};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::{self, Address, Bound, Owner};
 use lockgate_net::socket::Family;
-use lockgate_proxy::access_log::{Log, MaskIp, Style};
+use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
 use lockgate_proxy::metrics::http::HttpCells;
@@ -240,6 +240,19 @@ fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
     }
 }
 
+/// What lines of the access log look like.
+fn style(log: &AccessLog) -> Style {
+    Style {
+        format: match log.format {
+            AccessFormat::Json => Format::Json,
+            AccessFormat::Combined => Format::Combined,
+            AccessFormat::Logfmt => Format::Logfmt,
+        },
+        mask: if log.mask_ip { MaskIp::Mask } else { MaskIp::Keep },
+        sample: Sample::percent(f64::from(log.sample)),
+    }
+}
+
 /// Starts the workers; connections are accepted once [`Running::begin`] says so.
 ///
 /// # Errors
@@ -266,10 +279,11 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     });
+    let endpoints = assembly.upstreams.iter().map(|pool| pool.members().len()).sum();
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
         accept_failures: Counter::new(),
-        http: HttpCells::default(),
+        http: HttpCells::new(assembly.sites.len(), endpoints),
     }));
     let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.listeners.len());
     let orders = Arc::new(Orders::default());
@@ -279,24 +293,17 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let mut sockets: Vec<_> =
         bound.into_iter().map(|bound| (bound.sockets.into_iter(), bound.owner)).collect();
     let (mut pulses, mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let style = config.access_log.as_ref().map(style).unwrap_or_default();
     for number in 0..workers {
         let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else {
             break;
-        };
-        let mask = if config.access_log.as_ref().is_some_and(|log| log.mask_ip) {
-            MaskIp::Mask
-        } else {
-            MaskIp::Keep
         };
         let setup = Setup {
             shared: Arc::clone(&shared),
             pulse: Arc::clone(&pulse),
             cells,
             top: Arc::clone(&top),
-            log: log.as_ref().map(|writer| {
-                let style = Style { mask, ..Style::default() };
-                Log::new(writer.sender(), writer.lost(), style)
-            }),
+            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), style)),
             pipes,
             pools: assembly.upstreams.clone(),
         };

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
-use lockgate_net::tls::{KeysReloaded, Rotation, TicketRing};
+use lockgate_net::tls::{Acceptor, Acceptors, KeysReloaded, Rotation, TicketRing};
+use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::clock::{Pulse, TICK};
+use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -69,10 +71,10 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     resolving.first_answers(FIRST_ANSWERS).await;
     // What takes a descriptor takes it before the first connection can have the last one.
     let watch = Watch::new(prepared.assembly.files());
-    // Checks ask the addresses that names resolve to; ended by its drop.
-    let _probing = std::mem::take(&mut prepared.assembly.prober).start()?;
     let mut running = start::start_workers(prepared)?;
     running.prepared().await?;
+    // Checks ask the addresses that names resolve to; its drop ends them.
+    let _probing = std::mem::take(&mut running.assembly.prober).start()?;
     running.announce();
     greet(&running);
     running.serve_metrics();
@@ -178,7 +180,12 @@ impl Running {
 
     fn announce(&self) {
         for (planned, address) in self.assembly.listeners.iter().zip(&self.bound) {
-            let what = if planned.listener.tls.is_some() { "tls" } else { "tcp" };
+            let what = match (&planned.listener.service, &planned.listener.tls) {
+                (Service::Http(_), Some(_)) => "https",
+                (Service::Http(_), None) => "http",
+                (Service::Relay(_), Some(_)) => "tls",
+                (Service::Relay(_), None) => "tcp",
+            };
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }
         if let Some(address) = &self.metrics_at {
@@ -223,7 +230,7 @@ impl Running {
         }
     }
 
-    /// Reads certificates, authorities and ticket keys again; what cannot be read stays as it was.
+    /// Reads certificates, authorities, ticket keys and users again; what cannot be read stays as it was.
     fn reload(&self, changed: &[PathBuf]) {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
@@ -236,20 +243,17 @@ impl Running {
             }
         }
         for planned in &self.assembly.listeners {
-            let name = &planned.listener.name;
-            let Some(acceptor) = &planned.listener.tls else { continue };
-            let report = acceptor.reload();
-            for path in &report.changed {
-                tracing::info!(listener = %name, path = %path.display(), "certificate replaced");
-            }
-            for error in &report.failed {
-                tracing::error!(listener = %name, %error, "the old certificate stays in use");
-            }
-            for warning in &report.warnings {
-                tracing::warn!(listener = %name, "{warning}");
+            for acceptor in planned.listener.tls.iter().flat_map(Acceptors::all) {
+                reload_certificates(&planned.listener.name, acceptor);
             }
         }
         self.assembly.rings.iter().for_each(|ring| reload_ring(ring));
+        for checker in &self.assembly.checkers {
+            let is_named = changed.iter().any(|path| path == checker.path());
+            if is_named || changed.is_empty() {
+                reload_users(checker, is_named);
+            }
+        }
     }
 
     /// Stops as a load balancer wishes it: say so, wait, accept what has come, let everybody finish.
@@ -332,6 +336,27 @@ fn changes(mut watch: Watch) -> UnboundedReceiver<Vec<PathBuf>> {
     let (tell, changes) = unbounded_channel();
     tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
     changes
+}
+
+fn reload_certificates(listener: &str, acceptor: &Acceptor) {
+    let report = acceptor.reload();
+    for path in &report.changed {
+        tracing::info!(listener, path = %path.display(), "certificate replaced");
+    }
+    for error in &report.failed {
+        tracing::error!(listener, %error, "the old certificate stays in use");
+    }
+    for warning in &report.warnings {
+        tracing::warn!(listener, "{warning}");
+    }
+}
+
+fn reload_users(checker: &Checker, changed: bool) {
+    match checker.reload() {
+        Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
+        Ok(()) => {}
+        Err(error) => tracing::error!(%error, "the old users stay"),
+    }
 }
 
 fn reload_ring(ring: &TicketRing) {

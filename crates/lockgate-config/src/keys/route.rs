@@ -60,7 +60,7 @@ const RESPONSE_KEYS: &[Key] = &[
         Body,
         Is(r#""""#),
         r#""hello {client}\n""#,
-        "The body. The placeholders of `redirect` are replaced, and `{client}`; other braces are text.",
+        "The body. The placeholders of `redirect` are replaced, and `{client}`, `{scheme}`, `{method}` and `{id}`, the request's; other braces are text.",
     ),
     TYPE,
 ];

@@ -316,7 +316,7 @@ fn by_files(all: &[Arc<Certificate>]) -> HashMap<&CertFiles, &Arc<Certificate>> 
 }
 
 /// A host name in lower case on the stack: a lookup allocates nothing.
-struct Lowercase {
+pub(super) struct Lowercase {
     bytes: [u8; Self::MAX],
     length: usize,
 }
@@ -325,7 +325,7 @@ impl Lowercase {
     /// RFC 1035 §2.3.4, in text and without the last dot.
     const MAX: usize = 253;
 
-    fn new(name: &str) -> Option<Self> {
+    pub(super) fn new(name: &str) -> Option<Self> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let mut bytes = [0; Self::MAX];
         let place = bytes.get_mut(..name.len())?;
@@ -334,7 +334,7 @@ impl Lowercase {
         Some(Self { bytes, length: name.len() })
     }
 
-    fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..self.length]).expect("copied from a str, ASCII letters lowered")
     }
 }

@@ -10,7 +10,7 @@ use lockgate_net::listen::{self, Peer};
 use lockgate_net::relay::{End, Which};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::StreamError;
-use lockgate_net::tls::Acceptor;
+use lockgate_net::tls::Acceptors;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
@@ -48,6 +48,8 @@ pub(super) struct Connection {
     /// Where the client connected to, if a PROXY header said so.
     destination: Option<SocketAddr>,
     pub(super) server_name: ServerName,
+    /// Which of the listener's rules of TLS it was made by.
+    pub(super) rules: usize,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
@@ -97,6 +99,7 @@ impl Connection {
             client: peer,
             destination: None,
             server_name: None,
+            rules: 0,
             negotiated: None,
             handshake: None,
             connect: None,
@@ -145,13 +148,14 @@ impl Connection {
             self.introduced(&socket, &mut received).await?;
         }
         let place = self.enter().await?;
-        let Some(acceptor) = self.listener.tls.clone() else {
+        let listener = Arc::clone(&self.listener);
+        let Some(acceptors) = &listener.tls else {
             self.spoke |= !received.is_empty();
             let watch = self.guard.watch();
             watch.meter.received.set(received.len() as u64);
             return Ok((Client { socket, session: None, received, unsent: Vec::new() }, place));
         };
-        let (session, unsent) = self.shake(&socket, &acceptor, received).await?;
+        let (session, unsent) = self.shake(&socket, acceptors, received).await?;
         Ok((Client { socket, session: Some(session), received: Vec::new(), unsent }, place))
     }
 
@@ -194,14 +198,18 @@ impl Connection {
     async fn shake(
         &mut self,
         socket: &Socket,
-        acceptor: &Acceptor,
+        acceptors: &Acceptors,
         mut received: Vec<u8>,
     ) -> Result<(Box<Session>, Vec<u8>), Ending> {
         let began = Instant::now();
-        let hello = self.guard.within(opening::client_hello(socket, acceptor, &mut received)).await;
+        let hello = self.guard.within(opening::client_hello(socket, acceptors, &mut received)).await;
         self.spoke |= !received.is_empty();
-        match hello {
-            Ok(Ok(name)) => self.server_name = name,
+        let acceptor = match hello {
+            Ok(Ok(hello)) => {
+                self.server_name = hello.name;
+                self.rules = hello.rules;
+                hello.acceptor
+            }
             Ok(Err(error)) => {
                 if let OpeningError::UnknownName(name) = &error {
                     self.server_name = Some(name.clone());
@@ -209,7 +217,7 @@ impl Connection {
                 return Err(self.refuse(socket, error).await);
             }
             Err(cut) => return Err(self.timed_out(cut)),
-        }
+        };
         let permit = match self.worker.shared.handshakes.try_take() {
             Some(permit) => permit,
             None => match self.guard.within(self.worker.shared.handshakes.take()).await {
@@ -220,7 +228,7 @@ impl Connection {
                 Err(cut) => return Err(cut_short(cut, "waiting for a handshake")),
             },
         };
-        let made = self.guard.within(handshake::accept(socket, acceptor, received)).await;
+        let made = self.guard.within(handshake::accept(socket, &acceptor, received)).await;
         drop(permit);
         let took = began.elapsed();
         self.handshake = Some(took);

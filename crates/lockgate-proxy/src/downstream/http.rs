@@ -110,7 +110,10 @@ impl Connection {
                 self.spoke = true;
                 return Ok(began);
             }
-            (Ok(Ok(_)), _) => return Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            (Ok(Ok(_)), _) => {
+                part(&mut down.stream).await;
+                return Err(Ending::new(Cause::ClientClosed, Side::Downstream));
+            }
             (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
                     431 => Fault::HeadTooLarge,
@@ -119,10 +122,19 @@ impl Connection {
                 };
                 Failure::because(fault, error.to_string())
             }
-            (Ok(Err(ReadError::Stream(error))), _) => Failure::client(&error),
+            (Ok(Err(ReadError::Stream(error))), _) => {
+                poll_fn(|cx| Poll::Ready(down.stream.alert(cx, &error))).await;
+                Failure::client(&error)
+            }
             (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
-            (Err(Cut::Deadline), None) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
-            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), None) => {
+                part(&mut down.stream).await;
+                return Err(match cut {
+                    Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
+                    cut => super::connection::cut_short(cut, "between requests"),
+                });
+            }
+            (Err(cut), Some(_)) => Failure::cut(cut, Fault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
@@ -222,6 +234,14 @@ impl Connection {
                 super::connection::cut_short(cut, "upgraded connection")
             }
         }
+    }
+}
+
+/// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.
+async fn part(stream: &mut Stream) {
+    if stream.is_secure() {
+        // Who has gone already does not miss it.
+        let _ = poll_fn(|cx| Poll::Ready(stream.finish(cx))).await;
     }
 }
 

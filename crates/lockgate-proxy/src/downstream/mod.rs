@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_net::tls::Acceptor;
+use lockgate_net::tls::Acceptors;
 
 use crate::site::Sites;
 use crate::upstream::Pool;
@@ -24,7 +24,7 @@ pub struct Listener {
     /// As it was written, for logs and metrics.
     pub name: String,
     /// TLS with clients; `None`: bytes as they are.
-    pub tls: Option<Arc<Acceptor>>,
+    pub tls: Option<Acceptors>,
     /// Whether clients come through a proxy that says so.
     pub accept_proxy: AcceptProxy,
     /// For the PROXY header and the TLS handshake together.

@@ -5,12 +5,13 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::Poll;
 
 use lockgate_net::client_hello::{self, First, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
 use lockgate_net::socket::Socket;
-use lockgate_net::tls::Acceptor;
+use lockgate_net::tls::{Acceptor, Acceptors};
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
@@ -128,12 +129,20 @@ pub(super) async fn proxy_header(
     }
 }
 
-/// Reads a whole ClientHello and says which name it asks for; `received` keeps it for the handshake.
+/// What a ClientHello asks for.
+pub(super) struct Hello {
+    pub(super) name: ServerName,
+    /// What shakes hands with it, and its place among those of the listener.
+    pub(super) acceptor: Arc<Acceptor>,
+    pub(super) rules: usize,
+}
+
+/// Reads a whole ClientHello and says what it asks for; `received` keeps it for the handshake.
 pub(super) async fn client_hello(
     socket: &Socket,
-    acceptor: &Acceptor,
+    acceptors: &Acceptors,
     received: &mut Vec<u8>,
-) -> Result<ServerName, OpeningError> {
+) -> Result<Hello, OpeningError> {
     let mut at_least = 1;
     loop {
         while received.len() < at_least {
@@ -152,10 +161,9 @@ pub(super) async fn client_hello(
             Peek::NeedMore { at_least: more } => at_least = more,
             Peek::Hello(hello) => {
                 let name: ServerName = hello.server_name.as_deref().map(Box::from);
-                return if acceptor.serves(name.as_deref()) {
-                    Ok(name)
-                } else {
-                    Err(name.map_or(OpeningError::NoName, OpeningError::UnknownName))
+                return match acceptors.choose(name.as_deref()) {
+                    Some((rules, acceptor)) => Ok(Hello { acceptor: Arc::clone(acceptor), rules, name }),
+                    None => Err(name.map_or(OpeningError::NoName, OpeningError::UnknownName)),
                 };
             }
         }

@@ -193,27 +193,36 @@ impl Connection {
         }
         let last = asking.requests >= sites.requests || self.worker.is_stopping();
         let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
-        let found = match self.find(sites, head, seen) {
+        let asked_first = match asked(head) {
+            Ok(asked) => asked,
+            Err(error) => {
+                let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                return self.decline(down, head, seen, refusal, false).await;
+            }
+        };
+        let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
                 let keep = keep && refusal.fault != Fault::Malformed;
                 return self.decline(down, head, seen, refusal, keep).await;
             }
         };
-        let (route, pattern) = (found.route, found.pattern);
+        let Found { route, pattern } = found;
         seen.route = Some(route);
-        if let Err(refusal) = self.admit(route, head, length, asking, seen).await {
+        if let Err(refusal) = self.admit(route, head, length, seen).await {
             return self.decline(down, head, seen, refusal, keep).await;
         }
-        // What rules change of a request may be what they are made of.
-        if !route.rules.request_headers.is_empty() {
-            self.transform(route, found.host, head, asking, seen);
-        }
-        let asked = match asked(head) {
-            Ok(asked) => asked,
-            Err(error) => {
-                let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, seen, refusal, false).await;
+        let asked = if route.rules.request_headers.is_empty() {
+            asked_first
+        } else {
+            let host = host(&asked_first, sites, seen.site).into_owned();
+            self.transform(route, &host, head, seen);
+            match asked(head) {
+                Ok(asked) => asked,
+                Err(error) => {
+                    let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                    return self.decline(down, head, seen, refusal, false).await;
+                }
             }
         };
         let host = host(&asked, sites, seen.site);
@@ -226,7 +235,7 @@ impl Connection {
             secure,
             method: head.method_name(),
             client,
-            id: id.as_str().as_bytes(),
+            id: id.as_bytes(),
         };
         match &route.action {
             Action::Proxy(proxy) => {
@@ -266,7 +275,7 @@ impl Connection {
                         seen.failure = Some(failure);
                         Next::End(ending)
                     }
-                    Err(failure) => self.fail(down, head, sites, seen, failure, keep, proxy.upstream).await,
+                    Err(failure) => self.fail(down, head, seen, failure, keep, proxy.upstream).await,
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {
@@ -308,17 +317,17 @@ impl Connection {
     }
 
     /// Which site's it is, and what that does with it.
-    fn find<'s, 'h>(
+    fn find<'s>(
         &self,
         sites: &'s Sites,
-        head: &'h RequestHead,
+        head: &RequestHead,
+        asked: &Asked<'_>,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
         let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
         if head.method == Method::Connect {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
-        let asked = asked(head).map_err(|error| malformed(&error))?;
         let name = asked.authority.as_ref().map(|authority| authority.name());
         let secure = self.negotiated.is_some();
         let Some(site) = sites.router.site(name.as_deref()) else {
@@ -326,6 +335,9 @@ impl Connection {
             return Err(Refusal::because(fault, "no site has this host"));
         };
         seen.site = Some(site);
+        if secure && sites.sites[site].tls_rules != self.rules {
+            return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
+        }
         if asked.path == b"*" {
             return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
         }
@@ -341,7 +353,7 @@ impl Connection {
         let route = &sites.routes[found.route];
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
-            _ => Ok(Found { route, pattern: found.pattern, host: name.map(Cow::into_owned) }),
+            _ => Ok(Found { route, pattern: found.pattern }),
         }
     }
 
@@ -351,7 +363,6 @@ impl Connection {
         route: &'s Route,
         head: &RequestHead,
         length: BodyLength,
-        asking: &Asking,
         seen: &mut Seen<'_>,
     ) -> Result<(), Refusal<'s>> {
         let rules = &route.rules;
@@ -364,7 +375,6 @@ impl Connection {
         if let Some(auth) = &rules.auth {
             seen.user = Some(Box::pin(self.authenticate(auth, head, seen.client)).await?);
         }
-        let _ = asking;
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {
                 Err(Refusal::of(Fault::ContentTooLarge))
@@ -399,27 +409,19 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: Option<String>,
-        head: &mut RequestHead,
-        asking: &Asking,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();
         let values = Values {
             path: &path,
             query: query.as_deref(),
-            host: host.as_deref().unwrap_or_default(),
+            host,
             secure: self.negotiated.is_some(),
             method: &method,
             client: seen.client,
-            id: seen.id.as_str().as_bytes(),
+            id: seen.id.as_bytes(),
         };
-        let _ = asking;
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
         self.worker.blocks.take_back(scratch);
@@ -461,18 +463,15 @@ impl Connection {
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
     async fn fail(
         &self,
         down: &mut Link,
         head: &RequestHead,
-        sites: &Sites,
         seen: &mut Seen<'_>,
         failure: Failure,
         keep: bool,
         upstream: usize,
     ) -> Next {
-        let _ = sites;
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
         let Some(fault) = failure.fault else {
             seen.failure = Some(failure);
@@ -524,7 +523,7 @@ impl Connection {
         let out = down.writer.head();
         encode::status_line(out, own.status, reason(own.status).as_bytes());
         encode::field(out, b"Date", &date);
-        encode::fields(out, &fields, |_| true);
+        fields.write(out, |_| true);
         if !matches!(own.status, 204 | 304) {
             encode::content_length(out, own.body.len() as u64);
         }
@@ -543,13 +542,11 @@ impl Connection {
     }
 
     async fn flush(&self, down: &mut Link, keep: bool, ending: Ending) -> Next {
-        if !keep {
-            return Next::Close(ending);
-        }
         self.guard.watch().waits(Waiting::ForRoom);
         let Link { stream, writer, .. } = down;
         match self.guard.within(std::future::poll_fn(|cx| writer.poll_flush(cx, stream))).await {
-            Ok(Ok(())) => Next::Request,
+            Ok(Ok(())) if keep => Next::Request,
+            Ok(Ok(())) => Next::Close(ending),
             Ok(Err(error)) => {
                 let failure = Failure::client(&error);
                 Next::End(Ending::because(failure.cause, failure.side, failure.detail))
@@ -636,7 +633,10 @@ impl Connection {
             site: site.map(|site| site.name.as_str()),
             route: seen.route.map(|route| route.name.as_str()),
             upstream: outcome.endpoint.as_ref().map(|endpoint| access_log::Upstream {
-                pool: "",
+                pool: match seen.route.map(|route| &route.action) {
+                    Some(Action::Proxy(proxy)) => &self.worker.upstream(proxy.upstream).pool().settings.name,
+                    _ => "",
+                },
                 endpoint: Some(&endpoint.label),
                 reused: outcome.reused,
                 retries: outcome.retries,
@@ -654,7 +654,6 @@ impl Connection {
 struct Found<'s> {
     route: &'s Route,
     pattern: &'s Pattern,
-    host: Option<String>,
 }
 
 /// An answer of the configuration's.

@@ -173,7 +173,7 @@ impl Writer {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {
                 out.extend_from_slice(b"0\r\n");
-                encode::fields(out, trailers, passes_as_trailer);
+                trailers.write(out, passes_as_trailer);
                 encode::end(out);
             }
         }

@@ -9,6 +9,8 @@ use crate::answer::Page;
 /// The settings of a pool.
 #[derive(Debug, Default)]
 pub struct Settings {
+    /// What it is called, in logs and metrics.
+    pub name: String,
     /// How connections are kept.
     pub keeping: Keeping,
     /// How requests that were not answered are tried again.

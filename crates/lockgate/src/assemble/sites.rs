@@ -6,7 +6,6 @@ use std::sync::Arc;
 use lockgate_config as config;
 use lockgate_config::{At, Code, Host, ListenAddr, SiteListener};
 use lockgate_http::h1::Limits;
-use lockgate_net::tls::Acceptor;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{Listener, Service};
@@ -93,13 +92,18 @@ impl Assembler<'_> {
     ) -> Option<Planned> {
         let config = self.config;
         let first = sites.first()?.site;
-        let tls = if secure { Some(self.site_acceptor(sites)) } else { None };
+        let written: Vec<_> = sites.iter().map(|one| one.site).collect();
+        let tls = if secure { Some(self.rings.acceptors(&mut self.mistakes, &written)) } else { None };
         let table = self.table(sites);
-        let (tls, table) = match (tls, table) {
+        let (tls, mut table) = match (tls, table) {
             (None, Some(table)) => (None, table),
             (Some(Some(tls)), Some(table)) => (Some(tls), table),
             _ => return None,
         };
+        let (tls, rules) = tls.unzip();
+        for (site, rules) in table.sites.iter_mut().zip(rules.into_iter().flatten()) {
+            site.tls_rules = rules;
+        }
         let listener = Listener {
             name,
             tls,
@@ -115,13 +119,6 @@ impl Assembler<'_> {
             alpn: first.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
             at: first.at.clone(),
         })
-    }
-
-    fn site_acceptor(&mut self, sites: &[Served<'_>]) -> Option<Arc<Acceptor>> {
-        let (first, written) = sites.iter().find_map(|one| Some((one.site, one.site.tls.as_ref()?)))?;
-        let mut merged = written.clone();
-        merged.certs = sites.iter().flat_map(|one| &one.site.tls).flat_map(|tls| tls.certs.clone()).collect();
-        self.rings.acceptor(&mut self.mistakes, &first.at, &merged)
     }
 
     fn table(&mut self, sites: &[Served<'_>]) -> Option<site::Sites> {
@@ -262,7 +259,7 @@ impl Assembler<'_> {
 impl Table {
     fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>) {
         self.hosts.push(SiteRoutes { hosts, routes });
-        self.sites.push(site::Site { name: served.site.name.clone(), place: served.place });
+        self.sites.push(site::Site { name: served.site.name.clone(), place: served.place, tls_rules: 0 });
         self.site_places.push(served.site.at.clone());
     }
 }

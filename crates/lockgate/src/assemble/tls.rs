@@ -1,6 +1,7 @@
 //! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of each mistake in
 //! their files which one it is and what to do.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +9,8 @@ use std::time::Instant;
 use lockgate_config as config;
 use lockgate_config::{At, Code};
 use lockgate_net::tls::{
-    self, Acceptor, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError, Warning,
+    self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing, TlsSetupError,
+    Warning,
 };
 
 use super::Mistakes;
@@ -63,6 +65,52 @@ impl Rings {
         }
     }
 
+    /// TLS of the sites on one address, and for each of them by which of its acceptors. Sites with the same rules
+    /// share one, with the certificates of all of them: clients without SNI get that of the site for every host.
+    pub(super) fn acceptors(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        sites: &[&config::Site],
+    ) -> Option<(Acceptors, Vec<usize>)> {
+        let mut groups: Vec<(&At, config::Tls)> = Vec::new();
+        let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
+        for site in sites {
+            let written = site.tls.as_ref()?;
+            let place =
+                groups.iter().position(|(_, group)| same_rules(group, written)).unwrap_or_else(|| {
+                    let group = config::Tls { certs: Vec::new(), default: None, ..written.clone() };
+                    groups.push((&site.at, group));
+                    groups.len() - 1
+                });
+            let (_, group) = groups.get_mut(place)?;
+            group.certs.extend(written.certs.iter().cloned());
+            // The only certificate of a table is for every name where the address is that table's own.
+            let meant = sites.len() == 1 || !is_only(written);
+            group.default = group.default.take().or(written.default.clone().filter(|_| meant));
+            for host in &site.hosts {
+                match host {
+                    config::Host::Any => default = place,
+                    config::Host::Exact(name) => names.push((tls::Name::Exact(name.clone()), place)),
+                    config::Host::Under(name) => names.push((tls::Name::Under(name.clone()), place)),
+                }
+            }
+            places.push(place);
+        }
+        for (_, group) in &mut groups {
+            group.certs = own_first(std::mem::take(&mut group.certs));
+        }
+        // Not lazily: the mistakes of all are told at once.
+        let made: Vec<_> = groups.iter().map(|(at, group)| self.acceptor(mistakes, at, group)).collect();
+        let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
+        for (site, place) in sites.iter().zip(&places) {
+            let names = made.get(*place).map(|acceptor| acceptor.store().describe()).unwrap_or_default();
+            for host in &site.hosts {
+                uncovered(mistakes, site, host, &names);
+            }
+        }
+        Some((Acceptors::new(made, names, default), places))
+    }
+
     /// The ticket keys for these settings; the inner `None` is no tickets.
     fn ring(
         &mut self,
@@ -99,6 +147,57 @@ impl Rings {
             }
         }
     }
+}
+
+/// Whether clients of both get the same but for the certificate.
+fn same_rules(one: &config::Tls, other: &config::Tls) -> bool {
+    let rules = |tls: &config::Tls| config::Tls { certs: Vec::new(), default: None, ..tls.clone() };
+    rules(one) == rules(other)
+}
+
+/// Whether the default is nothing but the only certificate of a table: it stands at the same place.
+fn is_only(written: &config::Tls) -> bool {
+    let same = |one: &config::CertFiles, other: &config::CertFiles| {
+        one == other && one.at.to_string() == other.at.to_string()
+    };
+    written.default.iter().any(|default| written.certs.iter().any(|one| same(one, default)))
+}
+
+/// Warns of a host that no certificate is for.
+fn uncovered(
+    mistakes: &mut Mistakes<'_>,
+    site: &config::Site,
+    host: &config::Host,
+    certs: &[tls::CertSummary],
+) {
+    let has = |wanted: &str| certs.iter().any(|cert| cert.names.iter().any(|name| name == wanted));
+    let (covered, shown) = match host {
+        config::Host::Any => return,
+        config::Host::Exact(host) => {
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            let by_address = address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+            let parent = host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+            (has(host) || by_address || parent.is_some_and(|parent| has(&parent)), host.clone())
+        }
+        config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
+    };
+    if !covered {
+        let message = format!("no certificate is for {shown}");
+        let cure = "name one that is in `tls` of the site or in `certs` of [tls]";
+        mistakes.warn(Code::CertificateElsewhere, &site.at, message, "clients will not trust it", cure);
+    }
+}
+
+/// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last of each.
+fn own_first(certs: Vec<config::CertFiles>) -> Vec<config::CertFiles> {
+    let mut kept: Vec<config::CertFiles> = Vec::new();
+    for one in certs.into_iter().rev() {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 /// TLS to endpoints.

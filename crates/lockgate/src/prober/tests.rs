@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockgate_proxy::upstream::{Balance, Endpoint, Failure, Place};
+use lockgate_proxy::upstream::{Balance, Endpoint, Failure, Place, Settings};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
 use super::*;
@@ -23,7 +23,7 @@ fn endpoint(origin: &Origin) -> Arc<Endpoint> {
 }
 
 fn pool(endpoint: &Arc<Endpoint>) -> Arc<Pool> {
-    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None))
+    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None, Settings::default()))
 }
 
 /// Reads the request of a check, and answers it when it is asked to.

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod exchanges;
+mod reuse;
 
 use std::fmt::Display;
 

@@ -27,7 +27,7 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     encode::field(out, b"Host", asked.host);
     // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
     let old = head.version == Version::Http10;
-    encode::fields(out, &head.fields, |field| {
+    head.fields.write(out, |field| {
         field.known != Some(Known::Host)
             && onward.passes(field)
             && !client.replaces(field)
@@ -170,5 +170,5 @@ pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
     let onward = Onward::of(fields);
-    encode::fields(out, fields, |field| onward.passes(field));
+    fields.write(out, |field| onward.passes(field));
 }

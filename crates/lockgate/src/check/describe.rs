@@ -1,0 +1,201 @@
+//! What each address will serve, as one JSON value that both outputs are made of.
+
+use std::time::{Duration, SystemTime};
+
+use lockgate_config::{
+    Action, Answer, Config, Host, LimitKey, Pattern, Pool, Probe, Route, Rules, Segment, Site, Tcp, Tls,
+};
+use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_proxy::downstream::Service;
+use lockgate_proxy::site;
+use serde_json::{Value, json};
+
+use crate::assemble::{self, Assembly, Planned};
+
+/// Every listener, in the order in which they are assembled.
+pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
+    let mut relays = config.tcp.iter();
+    let listeners = assembly.listeners.iter().filter_map(|planned| match &planned.listener.service {
+        Service::Relay(_) => Some(relay(config, relays.next()?, planned)),
+        Service::Http(sites) => Some(served(config, sites, planned)),
+    });
+    listeners.collect()
+}
+
+fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
+    let pool = config.pools.get(tcp.pool);
+    let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
+    json!({
+        "listener": tcp.name,
+        "tls": acceptor.zip(tcp.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
+        "accept_proxy": format!("{:?}", tcp.accept_proxy).to_lowercase(),
+        "endpoints": pool.map(endpoints),
+        "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
+        "proxy_protocol": tcp.proxy_protocol.map(|version| format!("{version:?}").to_lowercase()),
+        "timeouts": {
+            "handshake": tcp.timeouts.handshake.as_secs_f64(),
+            "connect": tcp.timeouts.connect.as_secs_f64(),
+            "tunnel_idle": tcp.timeouts.tunnel_idle.as_secs_f64(),
+        },
+    })
+}
+
+/// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
+fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
+    let written = |one: &site::Site| config.sites.get(one.place);
+    let groups = planned.listener.tls.as_ref().map(Acceptors::all).unwrap_or_default();
+    let tls = groups.iter().enumerate().filter_map(|(place, acceptor)| {
+        let of_group = sites.sites.iter().find(|one| one.tls_rules == place)?;
+        Some(tls(written(of_group)?.tls.as_ref()?, acceptor))
+    });
+    let mut tls: Vec<Value> = tls.collect();
+    let first = if tls.is_empty() { Value::Null } else { tls.remove(0) };
+    let described = sites.sites.iter().filter_map(|one| Some(site(config, written(one)?, one, planned)));
+    json!({
+        "listener": planned.listener.name,
+        "tls": first,
+        "other_tls": tls,
+        "accept_proxy": format!("{:?}", planned.listener.accept_proxy).to_lowercase(),
+        "sites": described.collect::<Vec<_>>(),
+        "timeouts": {
+            "handshake": planned.listener.handshake.as_secs_f64(),
+            "head": sites.head.as_secs_f64(),
+            "idle": sites.idle.as_secs_f64(),
+        },
+    })
+}
+
+fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) -> Value {
+    let secure = planned.listener.tls.is_some();
+    let is_here = |at: &&lockgate_config::SiteListener| {
+        at.secure == secure && assemble::address(&at.addr) == planned.address
+    };
+    // Of hosts that are redirected, not those that another site serves here.
+    let redirects = written.listen.iter().find(is_here).is_some_and(|at| at.redirects);
+    let serves = |site: &Site, host: &Host| {
+        site.hosts.contains(host) && site.listen.iter().any(|at| is_here(&at) && !at.redirects)
+    };
+    let hosts =
+        written.hosts.iter().filter(|host| !redirects || !config.sites.iter().any(|site| serves(site, host)));
+    let routes = if redirects {
+        let port = config.ports.https;
+        let port = if port == 443 { String::new() } else { format!(":{port}") };
+        let to = format!("https://{{host}}{port}{{path}}");
+        vec![json!({
+            "method": null, "path": "/*", "action": "redirect", "to": to, "status": 308, "modifiers": [],
+        })]
+    } else {
+        written.routes.iter().map(|one| route(config, one)).collect()
+    };
+    json!({
+        "site": written.name,
+        "hosts": hosts.map(host).collect::<Vec<_>>(),
+        "tls_rules": secure.then_some(one.tls_rules),
+        "routes": routes,
+    })
+}
+
+fn host(host: &Host) -> String {
+    match host {
+        Host::Any => "*".to_owned(),
+        Host::Exact(name) => name.clone(),
+        Host::Under(name) => format!("*.{name}"),
+    }
+}
+
+fn route(config: &Config, route: &Route) -> Value {
+    let mut described = json!({
+        "method": route.method,
+        "path": path(&route.pattern),
+        "modifiers": modifiers(&route.rules),
+    });
+    let action = match &route.action {
+        Action::Proxy(number) => config.pools.get(*number).map_or(Value::Null, |pool| {
+            json!({
+                "action": "proxy",
+                "pool": pool.name,
+                "endpoints": endpoints(pool),
+                "endpoint_tls": pool.tls.is_some(),
+                "check": pool.health.as_ref().map(|health| match &health.probe {
+                    Probe::Tcp => format!("tcp every {:?}", health.every),
+                    Probe::Http { path, method, .. } => format!("{method} {path} every {:?}", health.every),
+                }),
+            })
+        }),
+        Action::Redirect { to, status } => json!({ "action": "redirect", "to": to, "status": status }),
+        Action::Respond(Answer { status, media_type, body }) => {
+            json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
+        }
+    };
+    if let (Some(described), Value::Object(action)) = (described.as_object_mut(), action) {
+        described.extend(action);
+    }
+    described
+}
+
+fn path(pattern: &Pattern) -> String {
+    let Pattern::Path { segments, tail } = pattern else { return "/*".to_owned() };
+    let segment = |segment: &Segment| match segment {
+        Segment::Literal(text) => format!("/{text}"),
+        Segment::Param(name) => format!("/{{{name}}}"),
+    };
+    let tail = tail.then(|| "/*".to_owned());
+    segments.iter().map(segment).chain(tail).collect()
+}
+
+/// In short, what is not as it is without a word.
+fn modifiers(rules: &Rules) -> Vec<String> {
+    let mut short = Vec::new();
+    let mut add = |text: Option<String>| short.extend(text);
+    let some = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
+    add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
+    add(rules.auth.as_ref().map(|auth| format!("password of {}", auth.file.display())));
+    add(rules.limit.as_ref().map(|limit| {
+        let per = match &limit.per {
+            LimitKey::Client => " per client".to_owned(),
+            LimitKey::Header(name) => format!(" per {name}"),
+            LimitKey::Route => String::new(),
+        };
+        format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
+    }));
+    add(some(rules.allow.len(), "network(s) allowed"));
+    add(some(rules.deny.len(), "network(s) denied"));
+    add(rules.body_max.map(|max| format!("body up to {max} bytes")));
+    add(some(rules.request_headers.len(), "field(s) of requests changed"));
+    add(some(rules.headers.len(), "field(s) of answers changed"));
+    add(some(rules.error_pages.len(), "page(s) of errors"));
+    add(rules.raw_paths.then(|| "paths as they are".to_owned()));
+    short
+}
+
+fn endpoints(pool: &Pool) -> Vec<String> {
+    pool.endpoints.iter().map(|endpoint| endpoint.addr.to_string()).collect()
+}
+
+fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
+    let certificates: Vec<Value> = acceptor
+        .store()
+        .describe()
+        .into_iter()
+        .map(|certificate| {
+            let left = certificate.not_after.duration_since(SystemTime::now()).unwrap_or(Duration::ZERO);
+            json!({
+                "path": certificate.path.display().to_string(),
+                "names": certificate.names,
+                "key": certificate.key.to_string(),
+                "days_left": left.as_secs() / 86_400,
+                "default": certificate.default,
+                "stapled": certificate.stapled,
+            })
+        })
+        .collect();
+    json!({
+        "certificates": certificates,
+        "versions": written.versions.iter().map(|version| version.name()).collect::<Vec<_>>(),
+        "suites": written.suites.iter().map(|suite| suite.name()).collect::<Vec<_>>(),
+        "groups": written.groups.iter().map(|group| group.name()).collect::<Vec<_>>(),
+        "alpn": written.alpn,
+        "client_certificates": written.client_auth.as_ref().map(|auth| format!("{:?}", auth.mode).to_lowercase()),
+    })
+}

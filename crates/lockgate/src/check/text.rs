@@ -1,0 +1,128 @@
+//! What each address will serve, for people.
+
+use serde_json::Value;
+
+use crate::print::out;
+
+/// Prints what was described.
+pub(super) fn print(served: &Value) {
+    for listener in served.as_array().into_iter().flatten() {
+        out!("{}", text(&listener["listener"]));
+        let is_relay = listener["sites"].is_null();
+        if listener["tls"].is_object() {
+            tls(&listener["tls"]);
+        } else if is_relay {
+            out!("  plain TCP, bytes as they are");
+        } else {
+            out!("  plain HTTP");
+        }
+        let others = listener["other_tls"].as_array().into_iter().flatten();
+        for (rules, other) in (1..).zip(others) {
+            out!("  for {}:", hosts_by(listener, rules));
+            tls(other);
+        }
+        if is_relay { relay(listener) } else { sites(listener) }
+    }
+}
+
+fn hosts_by(listener: &Value, rules: u64) -> String {
+    let sites = listener["sites"].as_array().into_iter().flatten();
+    let hosts = sites.filter(|site| site["tls_rules"] == rules).map(|site| join(&site["hosts"]));
+    hosts.collect::<Vec<_>>().join(", ")
+}
+
+fn tls(tls: &Value) {
+    out!("  TLS          {}", join(&tls["versions"]));
+    out!("  suites       {}", join(&tls["suites"]));
+    out!("  groups       {}", join(&tls["groups"]));
+    out!("  ALPN         {}", or(&join(&tls["alpn"]), "none: what clients offer is ignored"));
+    if let Some(mode) = tls["client_certificates"].as_str() {
+        out!("  client certs {mode}");
+    }
+    for certificate in tls["certificates"].as_array().into_iter().flatten() {
+        let default = if certificate["default"] == true { ", default" } else { "" };
+        let (names, key) = (join(&certificate["names"]), text(&certificate["key"]));
+        out!(
+            "  certificate  {} ({key}, {} days left{default})",
+            or(&names, "no DNS name"),
+            certificate["days_left"]
+        );
+        out!("               {}", text(&certificate["path"]));
+    }
+}
+
+fn relay(listener: &Value) {
+    let over = if listener["endpoint_tls"] == true { " over TLS" } else { "" };
+    out!("  to           {}{over}", join(&listener["endpoints"]));
+    if let Some(version) = listener["proxy_protocol"].as_str() {
+        out!("  PROXY        {version} to the endpoints");
+    }
+    accept_proxy(listener);
+    let limits = &listener["timeouts"];
+    out!(
+        "  timeouts     handshake {}s, connect {}s, idle {}s",
+        limits["handshake"],
+        limits["connect"],
+        limits["tunnel_idle"]
+    );
+}
+
+fn accept_proxy(listener: &Value) {
+    if listener["accept_proxy"] != "never" {
+        out!("  PROXY        {} from clients", text(&listener["accept_proxy"]));
+    }
+}
+
+fn sites(listener: &Value) {
+    accept_proxy(listener);
+    let limits = &listener["timeouts"];
+    out!(
+        "  timeouts     handshake {}s, head {}s, idle {}s",
+        limits["handshake"],
+        limits["head"],
+        limits["idle"]
+    );
+    for site in listener["sites"].as_array().into_iter().flatten() {
+        let hosts = join(&site["hosts"]);
+        out!("  host         {}", if hosts == "*" { "any" } else { &hosts });
+        let routes: Vec<_> = site["routes"].as_array().into_iter().flatten().collect();
+        let width = routes.iter().map(|route| matches(route).chars().count()).max().unwrap_or(0);
+        for route in routes {
+            let modifiers = join(&route["modifiers"]);
+            let modifiers = if modifiers.is_empty() { modifiers } else { format!(" · {modifiers}") };
+            out!("    {:width$}  {}{modifiers}", matches(route), action(route));
+        }
+    }
+}
+
+/// What requests it is for, as it is written.
+fn matches(route: &Value) -> String {
+    let path = text(&route["path"]);
+    route["method"].as_str().map_or_else(|| path.to_owned(), |method| format!("{method} {path}"))
+}
+
+fn action(route: &Value) -> String {
+    match text(&route["action"]) {
+        "proxy" => {
+            let over = if route["endpoint_tls"] == true { " over TLS" } else { "" };
+            let pool = route["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
+            let check =
+                route["check"].as_str().map(|check| format!(", checked by {check}")).unwrap_or_default();
+            format!("to {}{over}{pool}{check}", join(&route["endpoints"]))
+        }
+        "redirect" => format!("redirected to {} with {}", text(&route["to"]), route["status"]),
+        _ => format!("answered with {}", route["status"]),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn join(list: &Value) -> String {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
