@@ -414,13 +414,7 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: &str,
-        head: &mut RequestHead,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();

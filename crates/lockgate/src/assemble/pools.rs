@@ -155,8 +155,6 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
         let body = answer.body.clone().into_bytes();
         (answer.status, Page { body, media_type: answer.media_type.clone() })
     });
-    let addresses =
-        || written.endpoints.iter().map(|one| one.addr.to_string()).collect::<Vec<_>>().join(", ");
     Settings {
         name: name.to_owned(),
         keeping: Keeping {
