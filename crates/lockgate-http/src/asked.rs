@@ -87,7 +87,11 @@ mod tests {
         asked(&head).map(|asked| (text(asked.host), text(asked.path), asked.query.map(text)))
     }
 
-    fn is(host: &str, path: &str, query: Option<&str>) -> Result<(String, String, Option<String>), AskedError> {
+    fn is(
+        host: &str,
+        path: &str,
+        query: Option<&str>,
+    ) -> Result<(String, String, Option<String>), AskedError> {
         Ok((host.to_owned(), path.to_owned(), query.map(str::to_owned)))
     }
 

@@ -89,7 +89,8 @@ impl Client<'_> {
             put(out, &[value, b", "]);
         }
         put(out, &[self.address.as_bytes(), b"\r\n"]);
-        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)] {
+        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)]
+        {
             if !self.trusted || fields.first(known).is_none() {
                 put(out, &[known.name().as_bytes(), b": ", ours, b"\r\n"]);
             }
@@ -187,8 +188,7 @@ mod tests {
             ("x-forwarded_proto", "https"),
             ("X_Other", "1"),
         ];
-        let client =
-            Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
+        let client = Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
         assert_eq!(
             told(client, &lies),
             [

@@ -109,7 +109,8 @@ impl Stream {
             // Taken only now: a connection that waits holds no block.
             inbox.fill(|room| {
                 let wanted = room.len().min(READ);
-                rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty()).map(|(read, _)| read)
+                rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty())
+                    .map(|(read, _)| read)
             })
         });
         match ready!(read) {

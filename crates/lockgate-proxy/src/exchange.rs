@@ -114,7 +114,9 @@ impl Failure {
     pub fn upload(error: &ReadError) -> Self {
         match error {
             ReadError::Stream(error) => Self::client(error),
-            ReadError::Cut => Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body"),
+            ReadError::Cut => {
+                Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
+            }
             ReadError::Head(_) | ReadError::Body(_) => Self::because(Fault::Malformed, error.to_string()),
         }
     }

@@ -153,5 +153,3 @@ pub struct Auth {
     /// What the browser shows.
     pub realm: String,
 }
-
-

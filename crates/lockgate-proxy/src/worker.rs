@@ -22,9 +22,9 @@ use crate::clock::{Clock, Cut, Pulse, Waiting, Watch};
 use crate::limits::{Limit, PerClient};
 use crate::metrics::WorkerCells;
 
+use crate::popular::{Popular, PopularSnapshot};
 use crate::request_id::RequestIds;
 use crate::upstream::{Pool, Upstream};
-use crate::popular::{Popular, PopularSnapshot};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -224,7 +224,11 @@ impl Worker {
         let since = self.stopping_for.replace(self.stopping_for.get() + 1);
         if since >= LAST_REQUESTS {
             let waiting = |watch: &Watch| watch.waiting() == Waiting::ForRequest;
-            self.clock.each(|watch| if waiting(watch) { watch.cut(Cut::Drain) });
+            self.clock.each(|watch| {
+                if waiting(watch) {
+                    watch.cut(Cut::Drain)
+                }
+            });
         }
     }
 

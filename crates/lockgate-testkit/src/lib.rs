@@ -5,11 +5,13 @@
 //!
 //! # Layout
 //! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is one plain
-//! connection, `tls` the same under TLS, `origin` what the program connects to; `authority` makes certificates.
+//! connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the program connects to; `authority`
+//! makes certificates.
 
 #![forbid(unsafe_code)]
 
 mod authority;
+mod http;
 mod lines;
 mod origin;
 mod process;
@@ -19,6 +21,7 @@ mod wire;
 use std::time::{Duration, Instant};
 
 pub use authority::{Authority, ED25519, Folder, Issued, P256, P384, RSA, pem};
+pub use http::{Http, Message};
 pub use lines::Lines;
 pub use origin::{Origin, Serving};
 pub use process::{Ended, Launch, Lockgate, Signal};

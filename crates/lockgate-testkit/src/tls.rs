@@ -340,3 +340,18 @@ impl Read for Tls {
         }
     }
 }
+
+impl Write for Tls {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let written = self.session.writer().write(buf)?;
+        Write::flush(self)?;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.session.wants_write() {
+            self.session.write_tls(&mut self.wire)?;
+        }
+        Ok(())
+    }
+}

@@ -215,7 +215,8 @@ impl Proxy {
                     }
                     Poll::Ready(Err(error)) => Poll::Ready(Err(unreadable(error, up))),
                     Poll::Pending if uploaded && down.stream.poll_gone(cx).is_ready() => {
-                        let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
+                        let failure =
+                            Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
                         Poll::Ready(Err(Unanswered::end(failure)))
                     }
                     Poll::Pending => Poll::Pending,
@@ -245,8 +246,10 @@ impl Proxy {
             return Box::pin(switch(exchange, lease, answer)).await;
         }
         let bad = |error: String| Failure::because(Fault::BadResponse, error);
-        let length = framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
-        let kept = forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
+        let length =
+            framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
+        let kept =
+            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let up = &mut *lease.link;
         up.reader.begin_body(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
@@ -291,7 +294,8 @@ impl Proxy {
                 h1::Fault::Sink(error) => Failure::client(&error),
             }))
         }));
-        let delivered = delivered.await.unwrap_or_else(|cut| Err(Failure::cut(cut, Fault::ResponseIncomplete)));
+        let delivered =
+            delivered.await.unwrap_or_else(|cut| Err(Failure::cut(cut, Fault::ResponseIncomplete)));
         if let Err(failure) = delivered {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.

@@ -233,9 +233,13 @@ impl Fault {
                 Upstream,
                 "the application switched to another protocol than was asked for",
             ),
-            Self::Exhausted => {
-                row(503, "connection_limit_reached", Limit, Lockgate, "this server is at its limits: try again")
-            }
+            Self::Exhausted => row(
+                503,
+                "connection_limit_reached",
+                Limit,
+                Lockgate,
+                "this server is at its limits: try again",
+            ),
             Self::Drain => row(
                 503,
                 "proxy_internal_response",

@@ -14,8 +14,8 @@ use lockgate_net::tls::Acceptors;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
-use super::{Listener, Relaying, Service};
 use super::opening::{self, AcceptProxy, OpeningError, ServerName};
+use super::{Listener, Relaying, Service};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
 use crate::clock::{Cut, Guard};
@@ -287,7 +287,11 @@ impl Connection {
         }
     }
 
-    async fn join(&mut self, client: Client, relaying: &Relaying) -> Result<lockgate_net::relay::Relay, Ending> {
+    async fn join(
+        &mut self,
+        client: Client,
+        relaying: &Relaying,
+    ) -> Result<lockgate_net::relay::Relay, Ending> {
         let start = Instant::now();
         let introduction = relaying.proxy_protocol.map(|version| Introduction {
             version,
@@ -295,8 +299,7 @@ impl Connection {
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
-        let joined =
-            join(&relaying.pool, &self.guard, relaying.connect, client, introduction).await;
+        let joined = join(&relaying.pool, &self.guard, relaying.connect, client, introduction).await;
         let took = start.elapsed();
         self.connect = Some(took);
         match joined {

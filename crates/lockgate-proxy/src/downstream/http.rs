@@ -80,7 +80,12 @@ impl Connection {
     }
 
     /// Waits for a request's head; says when its first byte was there.
-    async fn head(&mut self, down: &mut Link, sites: &Sites, head: &mut RequestHead) -> Result<Instant, Ending> {
+    async fn head(
+        &mut self,
+        down: &mut Link,
+        sites: &Sites,
+        head: &mut RequestHead,
+    ) -> Result<Instant, Ending> {
         let mut began = None;
         let guard = &self.guard;
         guard.phase(sites.idle);
@@ -112,9 +117,7 @@ impl Connection {
                 Failure::because(fault, error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => Failure::client(&error),
-            (Ok(Err(error)), _) => {
-                Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string())
-            }
+            (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
             (Err(Cut::Deadline), None) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
             (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
         };
@@ -160,7 +163,8 @@ impl Connection {
             .guard
             .within(poll_fn(|cx| {
                 if !finished {
-                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err() {
+                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err()
+                    {
                         return Poll::Ready(());
                     }
                     finished = true;

@@ -182,7 +182,9 @@ impl Connection {
             Ok(length) => length,
             Err(error) => {
                 let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
-                return self.decline(down, head, seen, Refusal::because(fault, error.to_string()), false).await;
+                return self
+                    .decline(down, head, seen, Refusal::because(fault, error.to_string()), false)
+                    .await;
             }
         };
         if let Err(error) = down.reader.begin_body(length) {
@@ -631,7 +633,8 @@ impl Connection {
                 connect: outcome.connect,
                 first_byte: outcome.first_byte,
                 body: outcome.first_byte.map(|first| {
-                    let before = first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
+                    let before =
+                        first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
                     took.saturating_sub(before)
                 }),
             },
@@ -677,7 +680,9 @@ fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
     }
     let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();
     for hop in told.into_iter().rev() {
-        let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else { break };
+        let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
+            break;
+        };
         client = ip.to_canonical();
         if !(connection.worker.shared.trusted)(client) {
             break;

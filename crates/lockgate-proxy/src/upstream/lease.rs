@@ -167,7 +167,9 @@ impl Upstream {
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
         let mut idle = self.idle[member].borrow_mut();
         while let Some(last) = idle.pop() {
-            if lives(&last.link, certain) && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime {
+            if lives(&last.link, certain)
+                && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime
+            {
                 return Some(last);
             }
         }

@@ -99,7 +99,11 @@ impl Pool {
     ///
     /// # Errors
     /// When as many wait already as may, or none becomes free in time.
-    pub async fn queue(&self, guard: &Guard, usable: impl Fn(usize) -> bool) -> Result<(usize, Hold), DialError> {
+    pub async fn queue(
+        &self,
+        guard: &Guard,
+        usable: impl Fn(usize) -> bool,
+    ) -> Result<(usize, Hold), DialError> {
         let Queue { max, wait } = self.settings.queue;
         let _place = Queued::enter(&self.queued, max).ok_or(DialError::QueueFull)?;
         let members = self.members.iter().enumerate().filter(|(at, member)| member.is_up() && usable(*at));
@@ -110,7 +114,8 @@ impl Pool {
         }
         guard.phase(wait);
         let first = guard.within(poll_fn(|cx| {
-            let mut polled = waiting.iter_mut().map(|(at, place)| place.as_mut().poll(cx).map(|hold| (*at, hold)));
+            let mut polled =
+                waiting.iter_mut().map(|(at, place)| place.as_mut().poll(cx).map(|hold| (*at, hold)));
             polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
         }));
         first.await.map_err(|cut| match cut {

@@ -6,6 +6,7 @@
 
 mod check_sites;
 mod docs;
+mod http;
 mod limits;
 mod proxy_protocol;
 mod relay;
