@@ -40,6 +40,7 @@ fn old_clock() -> Rc<Clock> {
         ticks: RefCell::default(),
         taken: Cell::new(0),
         empty: Cell::new(0),
+        wanted: Cell::new(false),
         pulse: Pulse::new(),
     };
     Rc::new(clock)

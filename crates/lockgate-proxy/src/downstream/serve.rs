@@ -150,6 +150,9 @@ impl Connection {
         let id = self.request_id(head, asking);
         let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
         let next = self.answer(down, sites, head, asking, &mut seen).await;
+        if let Some(site) = seen.site {
+            self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.dec();
+        }
         self.note(head, sites, &seen);
         next
     }
@@ -257,6 +260,7 @@ impl Connection {
                     client: Told { address: &asking.text, secure, host: asked.host, trusted: asking.trusted },
                     values,
                     pattern,
+                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                     rules: &route.rules,
                     keep,
                     outcome: Outcome::default(),
@@ -335,6 +339,7 @@ impl Connection {
             return Err(Refusal::because(fault, "no site has this host"));
         };
         seen.site = Some(site);
+        self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
         if secure && sites.sites[site].tls_rules != self.rules {
             return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
         }
@@ -409,13 +414,7 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: &str,
-        head: &mut RequestHead,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();
