@@ -550,6 +550,8 @@ impl Connection {
         if !keep {
             return Next::Close(ending);
         }
+        // What has run out may be what is answered here.
+        self.guard.settle();
         self.guard.watch().waits(Waiting::ForRoom);
         let Link { stream, writer, .. } = down;
         match self.guard.within(std::future::poll_fn(|cx| writer.poll_flush(cx, stream))).await {

@@ -157,14 +157,8 @@ impl Upstream {
 
     /// Waits for a place at a member that was not tried.
     async fn queue(&self, guard: &Guard, tried: Tried, site: &SiteCells) -> Result<(usize, Hold), DialError> {
-        let began = Instant::now();
-        site.queued.inc();
-        let chosen = self.pool.queue(guard, |member| !is_tried(tried, member)).await;
-        site.queued.dec();
-        if matches!(chosen, Ok(_) | Err(DialError::Full | DialError::Cut(_))) {
-            site.queue_wait.record(began.elapsed());
-        }
-        chosen
+        let _waiting = Waiting::begin(site);
+        self.pool.queue(guard, |member| !is_tried(tried, member)).await
     }
 
     async fn dial(
@@ -240,6 +234,26 @@ impl Upstream {
     /// Closes all that is idle.
     pub fn close(&self) {
         self.idle.iter().for_each(|idle| idle.borrow_mut().clear());
+    }
+}
+
+/// A request that waits for an endpoint, also when it gives up.
+struct Waiting<'a> {
+    site: &'a SiteCells,
+    since: Instant,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(site: &'a SiteCells) -> Self {
+        site.queued.inc();
+        Self { site, since: Instant::now() }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.site.queued.dec();
+        self.site.queue_wait.record(self.since.elapsed());
     }
 }
 

@@ -185,7 +185,7 @@ fn judged(health: &str, answer: &[u8]) -> (bool, String) {
         first = check.request().first_line().to_owned();
         check.send(answer);
     }
-    drop(origin.http());
+    let _third = origin.http();
     (up(&gate, &origin.address()) > 0.0, first)
 }
 
