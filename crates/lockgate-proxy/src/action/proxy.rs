@@ -132,9 +132,6 @@ impl Proxy {
             let place = lease.place();
             let asked = self.ask(exchange, &mut lease.link, (place, clock), &mut replay, &mut answer).await;
             let waited = exchange.guard.watch().asked.take();
-            if let Some(cells) = cells {
-                cells.in_flight.dec();
-            }
             let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
@@ -152,13 +149,19 @@ impl Proxy {
                     }
                     let result = self.answer(exchange, lease, &mut answer).await;
                     exchange.worker.answers.give(answer);
+                    if let Some(cells) = cells {
+                        cells.in_flight.dec();
+                    }
                     return result;
                 }
                 Err(unanswered) => unanswered,
             };
             exchange.worker.answers.give(answer);
-            if let (Some(cells), Some(fault)) = (cells, unanswered.failure.fault) {
-                cells.failed(fault);
+            if let Some(cells) = cells {
+                cells.in_flight.dec();
+                if let Some(fault) = unanswered.failure.fault {
+                    cells.failed(fault);
+                }
             }
             let stale = unanswered.is_stale(&lease);
             if unanswered.worth && !stale && !unanswered.late {
@@ -349,6 +352,11 @@ impl Proxy {
                 guard.watch().waits(Waiting::ForRoom);
             } else if !uploading {
                 guard.watch().waits(Waiting::Otherwise);
+            }
+            // Events may come hours apart: nothing is written that would tell.
+            if pumped.is_pending() && down.stream.poll_gone(cx).is_ready() {
+                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "before the end");
+                return Poll::Ready(Err(failure));
             }
             Poll::Ready(ready!(pumped).map_err(|fault| match fault {
                 h1::Fault::Source(error) => truncated(&error),

@@ -192,12 +192,16 @@ fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left()
     gate.wait_for_sample("lockgate_upstream_idle_connections", &[], 0.0);
 }
 
-/// An origin that counts how many requests it has at once, and holds each until `gather` are there or it is told.
+/// An origin that counts how many requests it has at once; the first three wait for each other.
 fn busy(most: &Arc<AtomicUsize>) -> Serving {
-    let (most, now) = (Arc::clone(most), AtomicUsize::new(0));
+    let (most, now, all) = (Arc::clone(most), AtomicUsize::new(0), AtomicUsize::new(0));
+    let three = Barrier::new(3);
     Origin::tcp().answering(move |_| {
         let here = now.fetch_add(1, Ordering::SeqCst) + 1;
         most.fetch_max(here, Ordering::SeqCst);
+        if all.fetch_add(1, Ordering::SeqCst) < 3 {
+            three.wait();
+        }
         // Others have their turn while this one is here.
         (0..20).for_each(|_| std::thread::yield_now());
         now.fetch_sub(1, Ordering::SeqCst);
@@ -294,6 +298,23 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
     assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
     upstream.send(ok("next"));
     assert_eq!(next.answer().text(), "next");
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/events"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+    client.head();
+    assert_eq!(client.chunk().unwrap(), b"first");
+    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[], 1.0);
+    client.stream.reset();
+    upstream.expect_end();
+    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[], 0.0);
 }
 
 #[test]
