@@ -146,6 +146,9 @@ impl Connection {
         let id = self.request_id(head, asking);
         let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
         let next = self.answer(down, sites, head, asking, &mut seen).await;
+        if let Some(site) = seen.site {
+            self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.dec();
+        }
         self.note(head, sites, &seen);
         next
     }
@@ -260,6 +263,7 @@ impl Connection {
                     client: Told { address: &asking.text, secure, host: asked.host, trusted: asking.trusted },
                     values,
                     pattern,
+                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                     rules: &route.rules,
                     began: seen.began,
                     keep,

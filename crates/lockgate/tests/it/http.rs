@@ -1,11 +1,14 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod bodies;
+mod checks;
 mod exchanges;
 mod guards;
 mod limits;
-mod seen;
+mod pools;
+mod retries;
 mod reuse;
+mod seen;
 
 use std::fmt::Display;
 
@@ -57,4 +60,25 @@ pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
         }
     }
     lines.join("\r\n")
+}
+
+/// A pool with these keys, and a site in front of it.
+fn pooled(keys: impl Display) -> String {
+    format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
+}
+
+/// A request without a body.
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
+}
+
+/// A request with one.
+fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// The answer 200 with this body.
+fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
