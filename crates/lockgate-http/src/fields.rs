@@ -50,21 +50,27 @@ known! {
 impl Known {
     /// What `name` is, whatever its case.
     pub fn of(name: &[u8]) -> Option<Self> {
-        let candidates: &[Self] = match name.len() {
-            2 => &[Self::Te],
-            3 => &[Self::Via],
-            4 => &[Self::Host, Self::Date],
-            6 => &[Self::Expect],
-            7 => &[Self::Upgrade, Self::Trailer],
-            9 => &[Self::Forwarded],
-            10 => &[Self::Connection, Self::KeepAlive],
-            14 => &[Self::ContentLength],
-            15 => &[Self::XForwardedFor],
-            16 => &[Self::ProxyConnection, Self::XForwardedHost],
-            17 => &[Self::TransferEncoding, Self::XForwardedProto],
-            _ => &[],
+        // Length and first letter leave one candidate, which most names of that length are not.
+        let known = match (name.len(), name.first()? | 0x20) {
+            (2, b't') => Self::Te,
+            (3, b'v') => Self::Via,
+            (4, b'h') => Self::Host,
+            (4, b'd') => Self::Date,
+            (6, b'e') => Self::Expect,
+            (7, b'u') => Self::Upgrade,
+            (7, b't') => Self::Trailer,
+            (9, b'f') => Self::Forwarded,
+            (10, b'c') => Self::Connection,
+            (10, b'k') => Self::KeepAlive,
+            (14, b'c') => Self::ContentLength,
+            (15, b'x') => Self::XForwardedFor,
+            (16, b'p') => Self::ProxyConnection,
+            (16, b'x') => Self::XForwardedHost,
+            (17, b't') => Self::TransferEncoding,
+            (17, b'x') => Self::XForwardedProto,
+            _ => return None,
         };
-        candidates.iter().copied().find(|known| known.name().as_bytes().eq_ignore_ascii_case(name))
+        known.name().as_bytes().eq_ignore_ascii_case(name).then_some(known)
     }
 }
 

@@ -154,18 +154,24 @@ impl<'a> Authority<'a> {
 }
 
 fn is_host(host: &[u8]) -> bool {
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let name = host.strip_suffix(b".").unwrap_or(host);
-    if name.is_empty()
-        || host.len() > 254
-        || !host.iter().all(known)
-        || name.split(|&byte| byte == b'.').any(<[u8]>::is_empty)
-    {
+    // One look at each byte: this is done for every request.
+    let (mut label, mut last) = (0, 0);
+    for (at, &byte) in name.iter().enumerate() {
+        match byte {
+            b'.' if label == 0 => return false,
+            b'.' => (label, last) = (0, at + 1),
+            _ if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') => label += 1,
+            _ => return false,
+        }
+    }
+    if label == 0 || host.len() > 254 {
         return false;
     }
     // "1.2.3.400" is neither a name nor an address, and "0x7f.1" is an address to some (RFC 3986 §7.4).
-    let last = name.rsplit(|&byte| byte == b'.').next().unwrap_or(name);
-    let numeric = last.iter().all(u8::is_ascii_digit) || last.starts_with(b"0x") || last.starts_with(b"0X");
+    let last = &name[last..];
+    let numeric = last[0].is_ascii_digit()
+        && (last.iter().all(u8::is_ascii_digit) || last.starts_with(b"0x") || last.starts_with(b"0X"));
     !numeric || std::str::from_utf8(host).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
 

@@ -193,27 +193,36 @@ impl Connection {
         }
         let last = asking.requests >= sites.requests || self.worker.is_stopping();
         let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
-        let found = match self.find(sites, head, seen) {
+        let asked_first = match asked(head) {
+            Ok(asked) => asked,
+            Err(error) => {
+                let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                return self.decline(down, head, seen, refusal, false).await;
+            }
+        };
+        let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
                 let keep = keep && refusal.fault != Fault::Malformed;
                 return self.decline(down, head, seen, refusal, keep).await;
             }
         };
-        let (route, pattern) = (found.route, found.pattern);
+        let Found { route, pattern } = found;
         seen.route = Some(route);
-        if let Err(refusal) = self.admit(route, head, length, asking, seen).await {
+        if let Err(refusal) = self.admit(route, head, length, seen).await {
             return self.decline(down, head, seen, refusal, keep).await;
         }
-        // What rules change of a request may be what they are made of.
-        if !route.rules.request_headers.is_empty() {
-            self.transform(route, found.host, head, asking, seen);
-        }
-        let asked = match asked(head) {
-            Ok(asked) => asked,
-            Err(error) => {
-                let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, seen, refusal, false).await;
+        let asked = if route.rules.request_headers.is_empty() {
+            asked_first
+        } else {
+            let host = host(&asked_first, sites, seen.site).into_owned();
+            self.transform(route, &host, head, seen);
+            match asked(head) {
+                Ok(asked) => asked,
+                Err(error) => {
+                    let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                    return self.decline(down, head, seen, refusal, false).await;
+                }
             }
         };
         let host = host(&asked, sites, seen.site);
@@ -266,7 +275,7 @@ impl Connection {
                         seen.failure = Some(failure);
                         Next::End(ending)
                     }
-                    Err(failure) => self.fail(down, head, sites, seen, failure, keep, proxy.upstream).await,
+                    Err(failure) => self.fail(down, head, seen, failure, keep, proxy.upstream).await,
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {
@@ -308,17 +317,17 @@ impl Connection {
     }
 
     /// Which site's it is, and what that does with it.
-    fn find<'s, 'h>(
+    fn find<'s>(
         &self,
         sites: &'s Sites,
-        head: &'h RequestHead,
+        head: &RequestHead,
+        asked: &Asked<'_>,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
         let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
         if head.method == Method::Connect {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
-        let asked = asked(head).map_err(|error| malformed(&error))?;
         let name = asked.authority.as_ref().map(|authority| authority.name());
         let secure = self.negotiated.is_some();
         let Some(site) = sites.router.site(name.as_deref()) else {
@@ -341,7 +350,7 @@ impl Connection {
         let route = &sites.routes[found.route];
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
-            _ => Ok(Found { route, pattern: found.pattern, host: name.map(Cow::into_owned) }),
+            _ => Ok(Found { route, pattern: found.pattern }),
         }
     }
 
@@ -351,7 +360,6 @@ impl Connection {
         route: &'s Route,
         head: &RequestHead,
         length: BodyLength,
-        asking: &Asking,
         seen: &mut Seen<'_>,
     ) -> Result<(), Refusal<'s>> {
         let rules = &route.rules;
@@ -364,7 +372,6 @@ impl Connection {
         if let Some(auth) = &rules.auth {
             seen.user = Some(Box::pin(self.authenticate(auth, head, seen.client)).await?);
         }
-        let _ = asking;
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {
                 Err(Refusal::of(Fault::ContentTooLarge))
@@ -402,9 +409,8 @@ impl Connection {
     fn transform(
         &self,
         route: &Route,
-        host: Option<String>,
+        host: &str,
         head: &mut RequestHead,
-        asking: &Asking,
         seen: &Seen<'_>,
     ) {
         let Ok(asked) = asked(head) else { return };
@@ -413,13 +419,12 @@ impl Connection {
         let values = Values {
             path: &path,
             query: query.as_deref(),
-            host: host.as_deref().unwrap_or_default(),
+            host,
             secure: self.negotiated.is_some(),
             method: &method,
             client: seen.client,
             id: seen.id.as_str().as_bytes(),
         };
-        let _ = asking;
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
         self.worker.blocks.take_back(scratch);
@@ -461,18 +466,15 @@ impl Connection {
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
     async fn fail(
         &self,
         down: &mut Link,
         head: &RequestHead,
-        sites: &Sites,
         seen: &mut Seen<'_>,
         failure: Failure,
         keep: bool,
         upstream: usize,
     ) -> Next {
-        let _ = sites;
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
         let Some(fault) = failure.fault else {
             seen.failure = Some(failure);
@@ -654,7 +656,6 @@ impl Connection {
 struct Found<'s> {
     route: &'s Route,
     pattern: &'s Pattern,
-    host: Option<String>,
 }
 
 /// An answer of the configuration's.
