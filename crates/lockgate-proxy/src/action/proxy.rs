@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
 use lockgate_http::h1::{HeadError, framing, parse};
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
@@ -183,6 +184,7 @@ impl Proxy {
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
         let mut uploaded = false;
+        exchange.outcome.awaited = false;
         for _ in 0..INTERIM {
             let (down, most) = (&mut *exchange.down, exchange.rules.body_max);
             let asked = guard.within(poll_fn(|cx| {
@@ -228,8 +230,11 @@ impl Proxy {
                 Err(cut) => return Err(Unanswered::end(Failure::cut(cut, Fault::ResponseTimeout))),
             }
             if !answer.is_interim() {
+                // What was not asked for may never be read, and then would be the next request.
+                exchange.outcome.awaited |= uploaded && exchange.head.fields.first(Known::Expect).is_none();
                 return Ok(());
             }
+            exchange.outcome.awaited |= answer.status == 100;
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
         }
         Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
@@ -248,8 +253,9 @@ impl Proxy {
         let bad = |error: String| Failure::because(Fault::BadResponse, error);
         let length =
             framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
-        let kept =
-            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
+        let kept = forwarding::keeps_alive(answer.version, &answer.fields)
+            && length != BodyLength::UntilClose
+            && (exchange.outcome.awaited || exchange.length == BodyLength::Empty);
         let up = &mut *lease.link;
         up.reader.begin_body(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
@@ -408,7 +414,9 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
 
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
 async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead) -> Result<(), Failure> {
-    if !heads::agrees(exchange.head, answer) {
+    // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
+    let whole = exchange.down.reader.has_ended() && lease.link.writer.has_ended();
+    if !whole || !heads::agrees(exchange.head, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
     heads::switched(exchange, answer);

@@ -165,7 +165,7 @@ impl Connection {
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
-        let told = asking.trusted.then(|| head.fields.named(b"x-request-id").next()).flatten();
+        let told = asking.trusted.then(|| head.fields.first(Known::XRequestId)).flatten();
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| self.worker.shared.request_ids.id(self.id, asking.requests))
     }
@@ -203,7 +203,8 @@ impl Connection {
         let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
-                let keep = keep && refusal.fault != Fault::Malformed;
+                // Behind a CONNECT may be what is no HTTP.
+                let keep = keep && !matches!(refusal.fault, Fault::Malformed | Fault::NotImplemented);
                 return self.decline(down, head, seen, refusal, keep).await;
             }
         };
@@ -425,6 +426,7 @@ impl Connection {
             client: seen.client,
             id: seen.id.as_str().as_bytes(),
         };
+        forwarding::detach(&mut head.fields);
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
         self.worker.blocks.take_back(scratch);

@@ -1,6 +1,7 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod exchanges;
+mod smuggling;
 
 use std::fmt::Display;
 
