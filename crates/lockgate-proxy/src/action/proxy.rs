@@ -308,6 +308,10 @@ impl Proxy {
                 let Link { stream, writer, .. } = &mut *exchange.down;
                 let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
             }
+            if onward == BodyLength::UntilClose {
+                // The close is the end of the body here (RFC 9112 §8): only a reset says that it is not.
+                exchange.down.stream.socket().reset_on_close();
+            }
             return Err(failure);
         }
         exchange.outcome.reusable = keep;

@@ -1,6 +1,8 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod exchanges;
+mod hostile_clients;
+mod hostile_origins;
 mod smuggling;
 
 use std::fmt::Display;
