@@ -372,10 +372,11 @@ impl Guard {
         self.watch.moved_at.set(self.clock.now());
     }
 
-    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold from here on.
+    /// Ends the phase, which the connection has outlived: only the idle limit and its lifetime hold from here on. Who was
+    /// too slow in it can still be told so.
     pub fn settle(&self) {
         self.watch.deadline.set(NEVER);
-        if self.watch.cut.get() == Some(Cut::Deadline) {
+        if matches!(self.watch.cut.get(), Some(Cut::Deadline | Cut::Slow)) {
             self.watch.cut.set(None);
         }
     }

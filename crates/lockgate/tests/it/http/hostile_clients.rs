@@ -236,7 +236,7 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
         "GET /big HTTP/1.1" => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes(),
         _ => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
     });
-    let toml = "timeouts = { head = \"500ms\" }\nrates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"500ms\" }\n".to_owned()
+    let toml = "timeouts = { head = \"500ms\" }\nrates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"1s\" }\n".to_owned()
         + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let begin = |bytes: &str| {
