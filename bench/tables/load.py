@@ -131,22 +131,28 @@ def errors_of(said):
     return {kind: n for kind, n in said.get("failed", {}).items() if n}
 
 
-def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS):
+def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS, pooled=False):
     """Weighs the program between two moments of a load that is already up, so that handshakes at its begin do not count.
 
-    Requests are counted by the origin. `up` says how many connections it had when the first of the two moments came.
+    Requests are counted by the origin. `up` says how many connections it had when the first of the two moments came; those of
+    a program that shares them among its clients (`pooled`) say nothing, and the kernel is asked for the clients' own.
     """
+    def connected(now):
+        return processes.established(port) if pooled else now["connections"] - at_start["connections"]
+
+    enough = wrk.connections * (10 if pooled else 1)
     program.until_quiet()
     at_start, cpu_at_start = counted.read(), program.cpu()
     generator = wrk.start(port, SET_UP + seconds + 5, tls, cores)
     began = time.monotonic()
     while generator.alive() and time.monotonic() < began + SET_UP:
         now = counted.read()
-        if now["connections"] - at_start["connections"] >= wrk.connections and now["requests"] - at_start["requests"] >= wrk.connections:
+        if now["requests"] - at_start["requests"] >= enough and connected(now) >= wrk.connections:
             break
         time.sleep(0.02)
     set_up = time.monotonic() - began
     time.sleep(min(0.5, 0.25 * seconds))
+    up = connected(counted.read())
     before, cpu_before, core_before, t_before = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
     time.sleep(seconds)
     after, cpu_after, core_after, t_after = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
@@ -155,14 +161,13 @@ def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS):
     program.until_quiet()
     errors = errors_of(said)
     requests = after["requests"] - before["requests"]
-    up = before["connections"] - at_start["connections"]
     if not requests:
         errors["no request"] = 1
     record = weighed(cpu_after - cpu_before, requests, after["bytes_in"] - before["bytes_in"] + after["bytes_out"] - before["bytes_out"], t_after - t_before)
     record |= {k: said.get(k) for k in ("p50", "p90", "p99", "p999", "max")}
     if cores == OTHERS:
         record["others_percent"] = others(cpu_after - cpu_before, core_after - core_before, t_after - t_before)
-    record |= {"errors": errors, "set_up_s": set_up, "up": min(up, wrk.connections), "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
+    record |= {"errors": errors, "answered": said.get("requests", 0), "set_up_s": set_up, "up": min(up, wrk.connections), "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
     return record
 
 
