@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from . import processes
-from .processes import BEFORE, BUILT, LOCKGATE, Process
+from .processes import BEFORE, BUILT, LOCKGATE, Chain, Process
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,20 @@ def start(name, front, cores=processes.TESTED):
         process.stop()
         raise DidNotStart(f"{'did not listen' if code is None else f'ended with {code}'}: {said[-300:] or 'without a word'}")
     return process
+
+
+def chain(*hops, cores=processes.TESTED):
+    """Programs behind one another, the one that clients see first: a name and a front each, and what it asks is the next one."""
+    started, upstream = [], None
+    try:
+        for name, front in reversed(hops):
+            started.insert(0, start(name, replace(front, upstream=upstream) if upstream else front, cores))
+            upstream = f"unix:{front.socket}" if front.socket else f"127.0.0.1:{started[0].port}"
+    except DidNotStart:
+        for program in started:
+            program.stop()
+        raise
+    return Chain(" → ".join(name for name, _ in hops), started)
 
 
 def versions():
