@@ -150,3 +150,24 @@ def two_hops(origin):
     balancer = peers.Front(port=0, upstream="", sends_proxy=True)
     terminator = peers.Front(port=0, upstream=origin.tcp, key="ecdsa", takes_proxy=True, sends_proxy=True)
     return started("lockgate", ("lockgate", balancer), ("lockgate", terminator)) | started("haproxy → hitch", ("haproxy", balancer), ("hitch", terminator))
+
+
+def overload(report, a):
+    """T10: ab without keep-alive at 100 … 5,000 connections and three sizes, then wrk with 5,000 that stay: nothing may fail."""
+    names = [p for p in a.peers if p != "hitch"]
+    seconds = sum(load.ab_requests(size) * (1 + size / 50_000) / 8000 for size in a.sizes) * len(a.conns) * a.rounds * len(names)
+    report.head("Overload (T10): ab, a connection per request", seconds + len(names) * a.rounds * (a.secs + 3) * bool(a.secs))
+    origin = load.Origin()
+    programs = start_all(names, upstream=origin.tcp, http=True)
+    for size in a.sizes:
+        for conns in a.conns:
+            rows = interleaved(programs, a.rounds, lambda _, p: load.ab(p, p.port, size, conns))
+            report.cell(f"ab, GET {size:,} B, n = {load.ab_requests(size):,}, c = {conns:,}", rows,
+                        [("answered", "requests", 0), ("CPU µs/request", "cpu_us", 1), ("requests/s", "per_second", 0), ("p50 ms", "p50", 0), ("p99 ms", "p99", 0), ("max ms", "max", 0)],
+                        cost="cpu_us", rivals=rivals(names))
+    if a.secs:
+        wrk = Wrk(5000, get=811)
+        rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, False, a.secs, pooled=True))
+        report.cell("wrk, GET 811 B, c = 5,000, kept connections", rows, [*COST, ("max ms", "max", 0), ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(names))
+    stop_programs(programs)
+    origin.stop()
