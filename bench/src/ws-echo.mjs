@@ -8,6 +8,8 @@ const server = new WebSocketServer({
   port: Number(process.argv[2]),
   backlog: 8192,
   maxPayload: 64 << 20,
+  maxFragments: 1 << 20, // the suite sends 4 MB in pieces of 64 bytes
+  maxBufferedChunks: 1 << 22,
   perMessageDeflate: true,
 });
 server.on('connection', (socket) => {

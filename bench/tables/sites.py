@@ -20,6 +20,7 @@ class Site:
     password: str | None = None   # the same one user "bench" as HAProxy wants it: the hash
     health: str | None = None     # a path asked every second; two failures take an endpoint out
     timeouts: str | None = None   # Lockgate's `timeouts` value
+    metrics: int | None = None    # port of Lockgate's metrics address
 
     few_descriptors = False
 
@@ -34,6 +35,8 @@ class Site:
 
 def lockgate(site, directory, binary=LOCKGATE):
     text = [f"workers = {site.workers}", "access_log = false"]
+    if site.metrics:
+        text.append(f'metrics = "127.0.0.1:{site.metrics}"')
     if site.timeouts:
         text.append(f"timeouts = {site.timeouts}")
     text += ["[pool.origins]", f"endpoints = {list(site.upstreams)}".replace("'", '"')]
