@@ -46,6 +46,12 @@ impl<'a> Onward<'a> {
     }
 }
 
+/// Whether a field goes on that came behind a body. Whoever merges it into the head must not learn from there how to
+/// frame the message, whom it is for, or who sent it (RFC 9110 §6.5.1): what has a meaning to us never does.
+pub fn passes_as_trailer(field: &Field<'_>) -> bool {
+    field.known.is_none() && !is_taken_for_ours(field.name)
+}
+
 /// Whether the connection is to be kept after this message, as its sender wants it (RFC 9112 §9.3).
 pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     let has = |token: &str| {
@@ -75,8 +81,7 @@ impl Client<'_> {
             // The first hop knows best what the user asked for.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
             Some(_) => false,
-            // What applications that are told of fields as variables cannot tell apart (RFC 3875 §4.1.18).
-            None => memchr::memchr(b'_', field.name).is_some() && is_like_ours(field.name),
+            None => is_taken_for_ours(field.name),
         }
     }
 
@@ -112,7 +117,11 @@ fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-fn is_like_ours(name: &[u8]) -> bool {
+/// What applications that are told of fields as variables cannot tell apart from ours (RFC 3875 §4.1.18).
+fn is_taken_for_ours(name: &[u8]) -> bool {
+    if memchr::memchr(b'_', name).is_none() {
+        return false;
+    }
     let same = |ours: &[u8]| {
         ours.len() == name.len()
             && ours.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b) || (*a == b'-' && *b == b'_'))
@@ -151,6 +160,21 @@ mod tests {
         let onward = Onward::of(&sent);
         assert_eq!(shown(&sent, |field| onward.passes(field)), ["Host: a.example", "X-Other: 2"]);
         assert!(onward.names("X-SECRET") && !onward.names("x-other"));
+    }
+
+    /// RFC 9110 §6.5.1.
+    #[test]
+    fn trailers_that_would_be_believed_as_fields_end_here() {
+        let sent = fields(&[
+            ("X-Checksum", "1"),
+            ("content-length", "2"),
+            ("Transfer-Encoding", "chunked"),
+            ("Host", "a"),
+            ("X-Forwarded-For", "1.1.1.1"),
+            ("X_Forwarded_For", "1.1.1.1"),
+            ("X_Other", "3"),
+        ]);
+        assert_eq!(shown(&sent, passes_as_trailer), ["X-Checksum: 1", "X_Other: 3"]);
     }
 
     /// RFC 9112 §9.3.

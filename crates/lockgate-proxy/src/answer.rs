@@ -70,7 +70,8 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    /// Appends the whole answer to `out`: its head, with what `more` appends to that, and its body.
+    /// Appends the whole answer to `out`: its head, with what `more` appends to that, and its body, whose length it
+    /// returns.
     ///
     /// `page` takes the place of the body that is built in, and then `form` is not asked.
     pub fn write(
@@ -80,7 +81,7 @@ impl ErrorAnswer<'_> {
         page: Option<&Page>,
         body: Body,
         more: impl FnOnce(&mut Vec<u8>),
-    ) {
+    ) -> usize {
         let mut built_in = Vec::new();
         let (media_type, content) = match page {
             Some(page) => (page.media_type.as_str(), &page.body),
@@ -98,8 +99,12 @@ impl ErrorAnswer<'_> {
         self.advise(out);
         more(out);
         encode::end(out);
-        if body == Body::Sent {
-            out.extend_from_slice(content);
+        match body {
+            Body::Sent => {
+                out.extend_from_slice(content);
+                content.len()
+            }
+            Body::Withheld => 0,
         }
     }
 

@@ -15,6 +15,7 @@ use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::clock::{Cut, Guard};
 use crate::h1::{Link, ReadError};
+use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
 use crate::site::Rules;
 use crate::transform::Values;
@@ -45,8 +46,12 @@ pub struct Exchange<'a> {
     pub values: Values<'a>,
     /// What the route matches.
     pub pattern: &'a Pattern,
+    /// Where it is counted.
+    pub cells: &'a SiteCells,
     /// What the exchange is held to.
     pub rules: &'a Rules,
+    /// When its first byte was there.
+    pub began: Instant,
     /// Whether the client's connection may be kept.
     pub keep: bool,
     /// What has come of it so far.
@@ -66,7 +71,8 @@ pub struct Outcome {
     pub retries: u32,
     /// Until an endpoint was chosen and had room.
     pub wait: Option<Duration>,
-    /// Connecting to it, if that was needed.
+    /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an attempt that failed has
+    /// taken was waited for the one that did not.
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
@@ -74,6 +80,16 @@ pub struct Outcome {
     pub reusable: bool,
     /// The connection to the endpoint, after both have agreed to speak something else.
     pub switched: Option<Lease>,
+}
+
+impl Outcome {
+    /// Notes another connection, `took` after whatever was before, of which making it was a part.
+    pub fn leased(&mut self, took: Duration, dialled: Option<Duration>) {
+        let wait = took.saturating_sub(dialled.unwrap_or_default());
+        self.wait = Some(self.wait.unwrap_or_default() + wait);
+        self.connect =
+            dialled.map_or(self.connect, |dialled| Some(self.connect.unwrap_or_default() + dialled));
+    }
 }
 
 /// Why there is no answer of an origin, or not the whole of it.
@@ -117,6 +133,7 @@ impl Failure {
             ReadError::Cut => {
                 Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
             }
+            ReadError::TooLong => Self::of(Fault::ContentTooLarge),
             ReadError::Head(_) | ReadError::Body(_) => Self::because(Fault::Malformed, error.to_string()),
         }
     }
@@ -135,19 +152,11 @@ impl Failure {
 
 impl From<DialError> for Failure {
     fn from(error: DialError) -> Self {
-        let fault = match &error {
-            DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
-            DialError::Full => Fault::QueueTimeout,
-            DialError::Exhausted(_) => Fault::Exhausted,
-            DialError::Down => Fault::NoEndpoint,
-            DialError::QueueFull => Fault::QueueFull,
-            DialError::Failed { error, .. } => match error.kind() {
-                std::io::ErrorKind::TimedOut => Fault::ConnectionTimeout,
-                std::io::ErrorKind::NotFound => Fault::Dns,
-                _ => Fault::ConnectionRefused,
-            },
-        };
-        Self::because(fault, error.to_string())
+        match error {
+            DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
+            DialError::Left => Self::silent(Cause::ClientReset, Side::Downstream, error.to_string()),
+            error => Self::because(error.fault(), error.to_string()),
+        }
     }
 }
 

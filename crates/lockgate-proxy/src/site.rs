@@ -32,6 +32,8 @@ pub struct Sites {
     pub idle: Duration,
     /// Requests that one connection may have.
     pub requests: u64,
+    /// Minimum rates of clients whose request has no route.
+    pub rates: Rates,
 }
 
 /// One site.
@@ -41,6 +43,8 @@ pub struct Site {
     pub name: String,
     /// Its place among the process's sites, for counters.
     pub place: usize,
+    /// What is shown instead of our own pages where no route has the request.
+    pub pages: Arc<Pages>,
     /// Which of the listener's rules of TLS its connections are made by: a request over others is misdirected (421).
     pub tls_rules: usize,
 }

@@ -44,6 +44,8 @@ pub struct Site {
     pub tls: Option<Tls>,
     /// Whether a PROXY header is expected from the client; the same for all sites on one address.
     pub accept_proxy: AcceptProxy,
+    /// Files that stand for our own pages of errors where no route has the request; one for each status.
+    pub error_pages: Vec<(u16, PathBuf, At)>,
     /// One for each `path` table, by the text of their keys, then that of the site itself if it has a verb.
     pub routes: Vec<Route>,
 }

@@ -318,7 +318,8 @@ fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
+/// Those of every layer, by status, the nearer first.
+pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     let mut told = Vec::new();
     let mut pages = Vec::new();
     for one in maps(view, "error_pages") {

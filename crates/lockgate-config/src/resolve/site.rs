@@ -9,6 +9,7 @@ use crate::keys;
 use crate::model::{Host, ListenAddr, Site, SiteListener, Tls};
 use crate::place::At;
 
+use super::route::error_pages;
 use super::{Resolver, View};
 
 impl Resolver<'_> {
@@ -32,6 +33,7 @@ impl Resolver<'_> {
             listen: self.site_listeners(&view, key, tls.is_some()),
             tls,
             accept_proxy,
+            error_pages: error_pages(&view),
             routes: self.routes(one, &view),
         })
     }

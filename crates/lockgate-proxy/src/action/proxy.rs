@@ -7,10 +7,11 @@ mod heads;
 mod replay;
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lockgate_http::forwarding;
 use lockgate_http::h1::{HeadError, framing, parse};
@@ -18,7 +19,7 @@ use lockgate_http::head::{BodyLength, ResponseHead, Version};
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::clock::{Guard, Waiting};
+use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
 use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
@@ -48,18 +49,42 @@ struct Unanswered {
     sent: bool,
     /// Whether another attempt could go better: not if it was the client.
     worth: bool,
+    /// Whether the endpoint was waited for in vain.
+    late: bool,
 }
 
 impl Unanswered {
     fn end(failure: Failure) -> Self {
-        Self { failure, sent: true, worth: false }
+        Self { failure, sent: true, worth: false, late: false }
     }
 
     /// The endpoint broke off.
     fn broken(up: &Link, detail: String) -> Self {
         let failure = Failure::because(Fault::ConnectionTerminated, detail);
-        Self { failure, sent: up.writer.has_sent(), worth: true }
+        Self { failure, sent: up.writer.has_sent(), worth: true, late: false }
     }
+
+    /// We do not wait any longer.
+    fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
+        let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
+        let late = cut == Cut::Deadline;
+        Self { failure: Failure::cut(cut, fault), sent: up.writer.has_sent(), worth: late, late }
+    }
+
+    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
+    /// request is on its way (RFC 9112 §9.5).
+    fn is_stale(&self, lease: &Lease) -> bool {
+        lease.requests > 0 && !self.late
+    }
+}
+
+/// Why a request is sent once more.
+struct Before {
+    failure: Failure,
+    /// The place of the endpoint that has failed.
+    place: usize,
+    /// Whether it counts as a retry.
+    counts: bool,
 }
 
 impl Proxy {
@@ -75,12 +100,26 @@ impl Proxy {
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
         let mut replay = Replay::new(idempotent);
         let mut tried = 0;
-        let mut clock = Instant::now();
+        let mut clock = exchange.began;
+        let mut before: Option<Before> = None;
         loop {
-            let mut lease = self.lease(exchange, &upstream, wanted, &mut tried).await?;
+            let mut lease = match (self.lease(exchange, &upstream, wanted, &mut tried).await, before.take()) {
+                (Ok(lease), None) => lease,
+                (Ok(lease), Some(before)) => {
+                    if let Some(cells) = exchange.worker.cells.http.endpoint(before.place) {
+                        cells.retries.inc();
+                    }
+                    exchange.outcome.retries += u32::from(before.counts);
+                    lease
+                }
+                (Err(error @ (DialError::Cut(_) | DialError::Left)), _) | (Err(error), None) => {
+                    return Err(error.into());
+                }
+                // Nobody else could be asked: what happened says more than that.
+                (Err(_), Some(before)) => return Err(before.failure),
+            };
             let took = lap(&mut clock);
-            exchange.outcome.connect = lease.dialled;
-            exchange.outcome.wait = Some(took.saturating_sub(lease.dialled.unwrap_or_default()));
+            exchange.outcome.leased(took, lease.dialled);
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
             let cells = exchange.worker.cells.http.endpoint(lease.place());
@@ -89,40 +128,59 @@ impl Proxy {
                 cells.in_flight.inc();
             }
             let mut answer = exchange.worker.answers.take();
-            let asked = self.ask(exchange, &mut lease.link, &mut replay, &mut answer).await;
-            if let Some(cells) = cells {
-                cells.in_flight.dec();
-            }
+            let place = lease.place();
+            let asked = self.ask(exchange, &mut lease.link, (place, clock), &mut replay, &mut answer).await;
+            let waited = exchange.guard.watch().asked.take();
             let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
-                    lease.endpoint().answered(took, exchange.guard.clock().now());
+                    match waited {
+                        Some((_, since)) => {
+                            let waited = clock.saturating_duration_since(since);
+                            lease.endpoint().answered(waited, exchange.guard.clock().now());
+                        }
+                        // It did not wait for the whole request, so its haste says little.
+                        None => lease.endpoint().succeeded(),
+                    }
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);
                     }
                     let result = self.answer(exchange, lease, &mut answer).await;
                     exchange.worker.answers.give(answer);
+                    if let Some(cells) = cells {
+                        cells.in_flight.dec();
+                    }
                     return result;
                 }
                 Err(unanswered) => unanswered,
             };
             exchange.worker.answers.give(answer);
-            if let (Some(cells), Some(fault)) = (cells, unanswered.failure.fault) {
-                cells.failed(fault);
-            }
-            self.again(exchange, &upstream, &lease, &mut replay, unanswered)?;
             if let Some(cells) = cells {
-                cells.retries.inc();
+                cells.in_flight.dec();
+                if let Some(fault) = unanswered.failure.fault {
+                    cells.failed(fault);
+                }
             }
-            if lease.requests > 0 {
+            let stale = unanswered.is_stale(&lease);
+            if unanswered.worth && !stale && !unanswered.late {
+                lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
+            }
+            let harmless = !unanswered.sent || idempotent;
+            let repeatable = unanswered.worth && harmless && replay.rewind();
+            if !repeatable || !(stale || self.may_retry(exchange, &upstream)) {
+                return Err(unanswered.failure);
+            }
+            if stale {
                 // Its own fault it was not; but where one idle connection was dead, the others probably are.
                 tried = 0;
                 wanted = Wanted::New;
             }
+            before = Some(Before { failure: unanswered.failure, place, counts: !stale });
         }
     }
 
+    /// A connection to an endpoint, unless the client leaves before there is one.
     async fn lease(
         &self,
         exchange: &mut Exchange<'_>,
@@ -130,44 +188,32 @@ impl Proxy {
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Some(version) = upstream.pool().settings.proxy_protocol else {
-            return upstream.lease(exchange.guard, self.connect, wanted, &[], tried).await;
-        };
-        if wanted != Wanted::New
-            && let Some(lease) = exchange.private.take().and_then(|private| private.take(upstream))
-        {
-            return Ok(lease);
+        let Exchange { worker, guard, down, private, introduction, cells, .. } = exchange;
+        let cells = (&worker.cells.http, *cells);
+        let mut header = Vec::new();
+        let mut wanted = wanted;
+        if let Some(version) = upstream.pool().settings.proxy_protocol {
+            let now = guard.clock().now();
+            if wanted != Wanted::New
+                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now))
+            {
+                return Ok(lease);
+            }
+            header = introduction(version);
+            wanted = Wanted::New;
         }
-        let header = (exchange.introduction)(version);
-        upstream.lease(exchange.guard, self.connect, Wanted::New, &header, tried).await
+        let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, tried, cells));
+        poll_fn(|cx| match leased.as_mut().poll(cx) {
+            // It neither keeps its place in the queue nor is served for nothing.
+            Poll::Pending if down.stream.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
+            polled => polled,
+        })
+        .await
     }
 
-    /// Whether a request that was not answered may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
-    fn again(
-        &self,
-        exchange: &mut Exchange<'_>,
-        upstream: &Upstream,
-        lease: &Lease,
-        replay: &mut Replay,
-        unanswered: Unanswered,
-    ) -> Result<(), Failure> {
-        let harmless = !unanswered.sent || exchange.head.method.is_idempotent();
-        let worth = unanswered.worth;
-        // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
-        if worth && lease.requests == 0 {
-            lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
-        }
-        if !worth || !harmless || !replay.rewind() {
-            return Err(unanswered.failure);
-        }
-        if lease.requests == 0 {
-            let retry = upstream.pool().settings.retry;
-            if exchange.outcome.retries >= retry.times || !upstream.may_retry() {
-                return Err(unanswered.failure);
-            }
-            exchange.outcome.retries += 1;
-        }
-        Ok(())
+    /// Whether the endpoint's failure may be made good by another one.
+    fn may_retry(&self, exchange: &Exchange<'_>, upstream: &Upstream) -> bool {
+        exchange.outcome.retries < upstream.pool().settings.retry.times && upstream.may_retry()
     }
 
     /// Sends the request, and reads until there is the head of an answer.
@@ -175,22 +221,29 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_>,
         up: &mut Link,
+        (place, began): (usize, Instant),
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
         let guard = exchange.guard;
+        let mut at_once = true;
         guard.settle();
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
         let mut uploaded = false;
+        // What the endpoint had taken when it began to take no more.
+        let mut stuck = None;
         for _ in 0..INTERIM {
-            let (down, most) = (&mut *exchange.down, exchange.rules.body_max);
+            let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
                 if !uploaded {
-                    match poll_upload(cx, guard, down, up, replay, most) {
+                    match poll_upload(cx, guard, down, up, replay) {
                         Poll::Ready(Ok(())) => {
                             uploaded = true;
                             guard.watch().waits(Waiting::Otherwise);
+                            // How long the client has taken to send it is not the endpoint's doing.
+                            let since = if at_once { began } else { Instant::now() };
+                            guard.watch().asked.set(Some((place, since)));
                             if let Some(response) = self.response {
                                 guard.phase(response);
                             }
@@ -205,7 +258,17 @@ impl Proxy {
                                 _ => Err(Unanswered::broken(up, error)),
                             });
                         }
-                        Poll::Pending => {}
+                        Poll::Pending => {
+                            at_once = false;
+                            let now = up.writer.is_blocked().then(|| up.writer.moved());
+                            if now != stuck {
+                                stuck = now;
+                                match (stuck, self.response) {
+                                    (Some(_), Some(response)) => guard.phase(response),
+                                    _ => guard.settle(),
+                                }
+                            }
+                        }
                     }
                 }
                 match poll_answer(cx, up, answer) {
@@ -225,7 +288,7 @@ impl Proxy {
             match asked.await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
-                Err(cut) => return Err(Unanswered::end(Failure::cut(cut, Fault::ResponseTimeout))),
+                Err(cut) => return Err(Unanswered::cut(up, cut, uploaded)),
             }
             if !answer.is_interim() {
                 return Ok(());
@@ -267,14 +330,14 @@ impl Proxy {
         exchange.outcome.status = answer.status;
         let guard = exchange.guard;
         guard.settle();
-        let (down, up, most) = (&mut *exchange.down, &mut *lease.link, exchange.rules.body_max);
+        let (down, up) = (&mut *exchange.down, &mut *lease.link);
         let before = guard.watch().meter.sent.get();
         let mut uploading = !up.writer.has_ended();
         // An answer has begun: nothing is sent again.
         let mut none = Replay::new(false);
         let delivered = guard.within(poll_fn(|cx| {
             if uploading {
-                match poll_upload(cx, guard, down, up, &mut none, most) {
+                match poll_upload(cx, guard, down, up, &mut none) {
                     Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,
@@ -288,6 +351,11 @@ impl Proxy {
                 guard.watch().waits(Waiting::ForRoom);
             } else if !uploading {
                 guard.watch().waits(Waiting::Otherwise);
+            }
+            // Events may come hours apart: nothing is written that would tell.
+            if pumped.is_pending() && down.stream.poll_gone(cx).is_ready() {
+                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                return Poll::Ready(Err(failure));
             }
             Poll::Ready(ready!(pumped).map_err(|fault| match fault {
                 h1::Fault::Source(error) => truncated(&error),
@@ -308,7 +376,7 @@ impl Proxy {
         let up = &lease.link;
         if kept && up.writer.has_ended() && !up.writer.holds_bytes() && !up.reader.holds_bytes() {
             if exchange.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
-                *exchange.private = Some(lease.keep_private());
+                *exchange.private = lease.keep_private(guard.clock().now());
             } else {
                 lease.keep(guard.clock().now());
             }
@@ -332,7 +400,6 @@ fn poll_upload(
     down: &mut Link,
     up: &mut Link,
     replay: &mut Replay,
-    most: Option<u64>,
 ) -> Poll<Result<(), Upload>> {
     let broken = |error: lockgate_net::stream::StreamError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
@@ -345,9 +412,6 @@ fn poll_upload(
     let (source, sink) = ((&mut down.reader, &mut down.stream), (&mut up.writer, &mut up.stream));
     let pumped = poll_pump(cx, source, sink, |data| replay.keep(data));
     meter.received.set(meter.received.get() + down.reader.taken() - before);
-    if most.is_some_and(|most| down.reader.taken() > most) {
-        return Poll::Ready(Err(Upload::Client(Failure::of(Fault::ContentTooLarge))));
-    }
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
         Poll::Ready(Err(h1::Fault::Source(error))) => {
@@ -388,7 +452,7 @@ fn truncated(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => Fault::ResponseIncomplete,
         ReadError::Stream(_) => Fault::ConnectionTerminated,
-        ReadError::Head(_) | ReadError::Body(_) => Fault::BadResponse,
+        ReadError::Head(_) | ReadError::Body(_) | ReadError::TooLong => Fault::BadResponse,
     };
     Failure::because(fault, error.to_string())
 }

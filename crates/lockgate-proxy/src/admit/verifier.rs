@@ -1,14 +1,15 @@
 //! The threads that check passwords, which takes 1 ms to seconds each: never a worker's time.
 //!
-//! There is one for the process, for all files of users; its threads start with the first password. Each has a bounded
-//! queue. A password that many connections send at once is checked once, and one client cannot fill what waits: past
-//! either bound the answer is [`Outcome::Busy`], at once. A check that nobody waits for any more is not made.
+//! There is one for the process, for all files of users; its threads start with the first password. One of them only
+//! hands out, so that a question is judged at once however long the checks of others take: a password that many
+//! connections send at once is checked once, and one client cannot fill what waits; past either bound the answer is
+//! [`Outcome::Busy`]. A check that nobody waits for any more is not made.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -18,9 +19,9 @@ use super::htpasswd::{Account, User};
 use super::remembered::{Remembered, Seal};
 use crate::limits;
 
-/// Requests on their way to one thread.
+/// Requests on their way to the desk, which takes each in a moment.
 const QUEUE: usize = 1024;
-/// Different passwords that may wait for one thread: seconds, at the usual cost of bcrypt.
+/// Different passwords that may wait: seconds, at the usual cost of bcrypt.
 const WAITING: usize = 64;
 /// Of these, how many may be one client's.
 const OF_ONE_CLIENT: usize = 8;
@@ -40,7 +41,7 @@ pub enum Outcome {
 pub struct Verifier {
     remembered: Arc<Remembered>,
     threads: NonZeroUsize,
-    queues: OnceLock<Vec<SyncSender<Job>>>,
+    desk: OnceLock<Option<SyncSender<Event>>>,
 }
 
 /// One request's question.
@@ -60,47 +61,66 @@ pub(super) struct Job {
 impl Verifier {
     /// Will check on so many threads; they take time from the workers, so one or two are enough.
     pub fn new(threads: NonZeroUsize) -> Arc<Self> {
-        Arc::new(Self { remembered: Arc::new(Remembered::new()), threads, queues: OnceLock::new() })
+        Arc::new(Self { remembered: Arc::new(Remembered::new()), threads, desk: OnceLock::new() })
     }
 
     pub(super) fn remembered(&self) -> &Remembered {
         &self.remembered
     }
 
-    /// Hands over a question; it is answered at once if there is no room for it.
+    /// Has it checked; the answer comes through its channel.
     pub(super) fn submit(&self, job: Job) {
-        let queues = self.queues.get_or_init(|| self.start());
-        // The same password goes to the same thread, where it meets itself.
-        let place = usize::from(job.seal[0]).checked_rem(queues.len());
-        match place.and_then(|place| queues.get(place)) {
-            Some(queue) => {
-                if let Err(mpsc::TrySendError::Full(job) | mpsc::TrySendError::Disconnected(job)) =
-                    queue.try_send(job)
-                {
-                    let _ = job.answer.send(Outcome::Busy);
-                }
-            }
-            None => {
-                let _ = job.answer.send(Outcome::Busy);
-            }
+        let sent = match self.desk.get_or_init(|| self.start()) {
+            Some(desk) => desk.try_send(Event::Asked(job)),
+            None => Err(TrySendError::Disconnected(Event::Asked(job))),
+        };
+        if let Err(TrySendError::Full(Event::Asked(job)) | TrySendError::Disconnected(Event::Asked(job))) =
+            sent
+        {
+            let _ = job.answer.send(Outcome::Busy);
         }
     }
 
-    fn start(&self) -> Vec<SyncSender<Job>> {
-        let one = |number| {
-            let (queue, jobs) = mpsc::sync_channel(QUEUE);
-            let remembered = Arc::clone(&self.remembered);
-            let thread = thread::Builder::new().name(format!("password-{number}"));
-            match thread.spawn(move || serve(&jobs, &remembered)) {
-                Ok(_) => Some(queue),
-                Err(error) => {
-                    tracing::error!(%error, "a thread that checks passwords did not start");
-                    None
+    fn start(&self) -> Option<SyncSender<Event>> {
+        let (desk, events) = mpsc::sync_channel(QUEUE);
+        let mut checkers = Vec::new();
+        for number in 0..self.threads.get() {
+            // One check at a time is handed to a thread, and only when it has none.
+            let (checks, handed) = mpsc::sync_channel::<Check>(1);
+            let (place, desk, remembered) = (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
+            let check = move || {
+                for check in handed {
+                    check.carry_out(&remembered);
+                    if desk.send(Event::Idle(place)).is_err() {
+                        return;
+                    }
                 }
+            };
+            if spawn(format!("password-{number}"), check) {
+                checkers.push(checks);
             }
-        };
-        (0..self.threads.get()).filter_map(one).collect()
+        }
+        let hands_out =
+            !checkers.is_empty() && spawn("passwords".to_owned(), move || hand_out(&events, &checkers));
+        hands_out.then_some(desk)
     }
+}
+
+impl Drop for Verifier {
+    fn drop(&mut self) {
+        // Those that check have an end of the channel too, so it would never close by itself.
+        if let Some(Some(desk)) = self.desk.get() {
+            let _ = desk.send(Event::End);
+        }
+    }
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> bool {
+    let spawned = thread::Builder::new().name(name).spawn(run);
+    if let Err(error) = &spawned {
+        tracing::error!(%error, "a thread that checks passwords did not start");
+    }
+    spawned.is_ok()
 }
 
 impl fmt::Debug for Verifier {
@@ -109,25 +129,37 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// The life of one thread: it ends with the verifier.
-fn serve(jobs: &Receiver<Job>, remembered: &Remembered) {
+/// What happens at the desk.
+enum Event {
+    /// A question has come.
+    Asked(Job),
+    /// The thread with this number has nothing to check.
+    Idle(usize),
+    /// Nobody will ask any more.
+    End,
+}
+
+/// Judges what is asked, and keeps those who check busy.
+fn hand_out(events: &Receiver<Event>, checkers: &[SyncSender<Check>]) {
     let mut waiting = Waiting::default();
-    loop {
-        if waiting.checks.is_empty() {
-            let Ok(job) = jobs.recv() else { return };
-            waiting.add(job);
+    let mut idle: Vec<&SyncSender<Check>> = checkers.iter().collect();
+    while let Ok(event) = events.recv() {
+        match event {
+            Event::Asked(job) => waiting.add(job),
+            Event::Idle(place) => idle.extend(checkers.get(place)),
+            Event::End => return,
         }
-        // All that has come while the last one was checked, so that the same ones meet.
-        while let Ok(job) = jobs.try_recv() {
-            waiting.add(job);
-        }
-        if let Some(check) = waiting.next() {
-            check.carry_out(remembered);
+        while !idle.is_empty()
+            && let Some(check) = waiting.next()
+            && let Some(checker) = idle.pop()
+        {
+            // It has room for one. Where its thread has ended, whoever waits is told that we are busy.
+            let _ = checker.send(check);
         }
     }
 }
 
-/// What one thread has before it.
+/// What is still to be checked.
 #[derive(Default)]
 struct Waiting {
     checks: VecDeque<Check>,

@@ -23,10 +23,13 @@ use crate::h1::{Link, ReadError};
 use crate::site::Sites;
 use crate::upstream::Lease;
 
-/// How long a client that still sends is listened to after our last word, so that it can read it.
-const LINGER: Duration = Duration::from_secs(2);
-/// What it may send meanwhile.
-const LINGER_BYTES: u64 = 1024 * 1024;
+/// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
+/// all of their body, however much that is.
+const LINGER: Duration = Duration::from_secs(30);
+/// The same, of one that has fallen silent.
+const SILENCE: Duration = Duration::from_secs(2);
+/// What is read of it in one turn; then the worker's other connections have theirs.
+const LINGER_READS: usize = 16;
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -107,7 +110,10 @@ impl Connection {
                 self.spoke = true;
                 return Ok(began);
             }
-            (Ok(Ok(_)), _) => return Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            (Ok(Ok(_)), _) => {
+                part(&mut down.stream).await;
+                return Err(Ending::new(Cause::ClientClosed, Side::Downstream));
+            }
             (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
                     431 => Fault::HeadTooLarge,
@@ -116,23 +122,41 @@ impl Connection {
                 };
                 Failure::because(fault, error.to_string())
             }
-            (Ok(Err(ReadError::Stream(error))), _) => Failure::client(&error),
+            (Ok(Err(ReadError::Stream(error))), _) => {
+                poll_fn(|cx| Poll::Ready(down.stream.alert(cx, &error))).await;
+                Failure::client(&error)
+            }
             (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
-            (Err(Cut::Deadline), None) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
-            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), None) => {
+                part(&mut down.stream).await;
+                return Err(match cut {
+                    Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
+                    cut => super::connection::cut_short(cut, "between requests"),
+                });
+            }
+            (Err(cut), Some(_)) => Failure::cut(cut, Fault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
-            self.say(down, fault, Method::Other, &Words::default(), false);
+            let id = self.worker.shared.request_ids.id(self.id, 0);
+            let words = Words { id: id.as_str(), ..Words::default() };
+            let sent = self.say(down, fault, Method::Other, &words, false);
             self.linger(down).await;
-            self.unread(fault.status(), failure, sites);
+            self.unread(id, began.unwrap_or_else(Instant::now), sent, failure, sites);
             return Err(Ending::new(fault.cause(), fault.side()));
         }
         Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
 
-    /// Writes an answer of our own, still to be sent.
-    pub(super) fn say(&self, down: &mut Link, fault: Fault, method: Method, words: &Words<'_>, keep: bool) {
+    /// Writes an answer of our own, still to be sent; the length of its body.
+    pub(super) fn say(
+        &self,
+        down: &mut Link,
+        fault: Fault,
+        method: Method,
+        words: &Words<'_>,
+        keep: bool,
+    ) -> u64 {
         down.writer.discard();
         let usual = ErrorAnswer::of(fault);
         let answer = ErrorAnswer {
@@ -143,44 +167,47 @@ impl Connection {
         };
         let body = if method == Method::Head { Body::Withheld } else { Body::Sent };
         let date = self.worker.date();
-        answer.write(down.writer.head(), words.form, words.page, body, |out| {
+        let written = answer.write(down.writer.head(), words.form, words.page, body, |out| {
             encode::field(out, b"Date", &date);
             if !keep {
                 out.extend_from_slice(b"Connection: close\r\n");
             }
         });
+        written as u64
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
     /// and the reset could overtake the answer (RFC 9112 §9.6).
     async fn linger(&self, down: &mut Link) {
         self.guard.phase(LINGER);
+        self.guard.idle(SILENCE);
+        let received = &self.guard.watch().meter.received;
         let Link { stream, writer, reader } = down;
-        let mut heard = 0;
         let mut finished = false;
         // Whether the client waits for it or not, the connection is over.
         let _ = self
             .guard
             .within(poll_fn(|cx| {
                 if !finished {
-                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err()
-                    {
+                    let flushed = ready!(writer.poll_flush(cx, stream));
+                    if flushed.is_err() || ready!(stream.poll_finish(cx)).is_err() {
                         return Poll::Ready(());
                     }
                     finished = true;
                     let _ = reader.begin_body(BodyLength::UntilClose);
                 }
-                while heard <= LINGER_BYTES {
+                for _ in 0..LINGER_READS {
                     match ready!(reader.poll_data(cx, stream)) {
                         Ok(()) if !reader.has_ended() => {
                             let here = reader.data().len();
-                            heard += here as u64;
+                            received.set(received.get() + here as u64);
                             reader.consume(here);
                         }
-                        _ => break,
+                        _ => return Poll::Ready(()),
                     }
                 }
-                Poll::Ready(())
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }))
             .await;
     }
@@ -191,7 +218,10 @@ impl Connection {
         let mut up = *lease.link;
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
-        down.writer.head().extend_from_slice(&up.reader.take_received());
+        let early = up.reader.take_received();
+        let meter = &self.guard.watch().meter;
+        meter.sent.set(meter.sent.get() + early.len() as u64);
+        down.writer.head().extend_from_slice(&early);
         let Link { stream, writer, .. } = &mut down;
         if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
             return Ending::new(Cause::ClientReset, Side::Downstream);
@@ -209,7 +239,6 @@ impl Connection {
         self.guard.settle();
         self.guard.idle(idle);
         self.guard.watch().waits(Waiting::Otherwise);
-        let meter = &self.guard.watch().meter;
         match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
             Ok(end) => ending(end),
             Err(cut) => {
@@ -217,6 +246,14 @@ impl Connection {
                 super::connection::cut_short(cut, "upgraded connection")
             }
         }
+    }
+}
+
+/// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.
+async fn part(stream: &mut Stream) {
+    if stream.is_secure() {
+        // Who has gone already does not miss it.
+        let _ = poll_fn(|cx| Poll::Ready(stream.finish(cx))).await;
     }
 }
 

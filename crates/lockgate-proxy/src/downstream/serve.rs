@@ -21,13 +21,13 @@ use crate::access_log::{self, CLIENT_LEFT, Cause, Side};
 use crate::action::relay::Introduction;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
-use crate::answer::{Advice, Fault, Form};
+use crate::answer::{Advice, Fault, Form, Pages};
 use crate::clock::{Pace, Waiting};
 use crate::exchange::{Exchange, Failure, Outcome};
 use crate::h1::Link;
 use crate::request_id::RequestId;
 use crate::route::{NoRoute, Pattern};
-use crate::site::{Action, Auth, By, Fixed, Limited, Route, Sites};
+use crate::site::{Action, Auth, By, Fixed, Limited, Rates, Route, Sites};
 use crate::transform::Values;
 use crate::upstream::{Lease, Private};
 use crate::worker::unix_millis;
@@ -69,14 +69,9 @@ pub(super) struct Asking {
 
 impl Asking {
     pub(super) fn of(connection: &Connection, socket: &Socket) -> Self {
-        let (ip, trusted) = match connection.client {
-            Peer::Ip(address) => {
-                let ip = address.ip().to_canonical();
-                (ip, (connection.worker.shared.trusted)(ip))
-            }
-            // Whoever may open the socket's file was let in by its permissions.
-            Peer::Unix => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), true),
-        };
+        let ip = ip_of(connection.client);
+        // Whoever may open the socket's file was let in by its permissions.
+        let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
         let addresses = connection.addresses(socket);
         let text = text_of(connection.client);
         Self { ip, text, trusted, addresses, requests: 0, private: None }
@@ -87,10 +82,11 @@ impl Asking {
 struct Seen<'a> {
     id: RequestId,
     began: Instant,
-    began_at: u64,
     client: IpAddr,
     site: Option<usize>,
     route: Option<&'a Route>,
+    /// Which of the worker's upstreams it was handed to.
+    upstream: Option<usize>,
     user: Option<std::sync::Arc<str>>,
     received: u64,
     sent: u64,
@@ -103,10 +99,10 @@ impl Seen<'_> {
         Self {
             id,
             began,
-            began_at: unix_millis(),
             client,
             site: None,
             route: None,
+            upstream: None,
             user: None,
             received: 0,
             sent: 0,
@@ -150,16 +146,25 @@ impl Connection {
         let id = self.request_id(head, asking);
         let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
         let next = self.answer(down, sites, head, asking, &mut seen).await;
+        if let Some(site) = seen.site {
+            self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.dec();
+        }
         self.note(head, sites, &seen);
         next
     }
 
-    /// Notes a request whose head could not be read.
-    pub(super) fn unread(&mut self, status: u16, failure: Failure, sites: &Sites) {
-        let ip = if let Peer::Ip(client) = self.client { client.ip() } else { Ipv4Addr::UNSPECIFIED.into() };
-        let id = self.worker.shared.request_ids.id(self.id, 0);
-        let mut seen = Seen::new(id, Instant::now(), ip);
-        seen.outcome.status = status;
+    /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
+    pub(super) fn unread(
+        &mut self,
+        id: RequestId,
+        began: Instant,
+        sent: u64,
+        failure: Failure,
+        sites: &Sites,
+    ) {
+        let mut seen = Seen::new(id, began, ip_of(self.client));
+        seen.sent = sent;
+        seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
         seen.failure = Some(failure);
         self.note(&RequestHead::default(), sites, &seen);
     }
@@ -183,13 +188,13 @@ impl Connection {
             Err(error) => {
                 let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
                 return self
-                    .decline(down, head, seen, Refusal::because(fault, error.to_string()), false)
+                    .decline(down, head, sites, seen, Refusal::because(fault, error.to_string()), false)
                     .await;
             }
         };
         if let Err(error) = down.reader.begin_body(length) {
             let refusal = Refusal::because(Fault::Malformed, error.to_string());
-            return self.decline(down, head, seen, refusal, false).await;
+            return self.decline(down, head, sites, seen, refusal, false).await;
         }
         let last = asking.requests >= sites.requests || self.worker.is_stopping();
         let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
@@ -197,21 +202,23 @@ impl Connection {
             Ok(asked) => asked,
             Err(error) => {
                 let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, seen, refusal, false).await;
+                return self.decline(down, head, sites, seen, refusal, false).await;
             }
         };
         let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
                 let keep = keep && refusal.fault != Fault::Malformed;
-                return self.decline(down, head, seen, refusal, keep).await;
+                return self.decline(down, head, sites, seen, refusal, keep).await;
             }
         };
         let Found { route, pattern } = found;
         seen.route = Some(route);
         if let Err(refusal) = self.admit(route, head, length, seen).await {
-            return self.decline(down, head, seen, refusal, keep).await;
+            return self.decline(down, head, sites, seen, refusal, keep).await;
         }
+        down.reader.allow(route.rules.body_max.unwrap_or(u64::MAX));
+        // What rules change of a request may be what they are made of.
         let asked = if route.rules.request_headers.is_empty() {
             asked_first
         } else {
@@ -221,7 +228,7 @@ impl Connection {
                 Ok(asked) => asked,
                 Err(error) => {
                     let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                    return self.decline(down, head, seen, refusal, false).await;
+                    return self.decline(down, head, sites, seen, refusal, false).await;
                 }
             }
         };
@@ -239,9 +246,8 @@ impl Connection {
         };
         match &route.action {
             Action::Proxy(proxy) => {
-                let rates = route.rules.rates;
-                let pace = Pace { min_in: rates.min_in, min_out: rates.min_out, grace: rates.grace };
-                self.guard.watch().hold_to(pace);
+                self.guard.watch().hold_to(pace(route.rules.rates));
+                seen.upstream = Some(proxy.upstream);
                 let worker = std::rc::Rc::clone(&self.worker);
                 let addresses = asking.addresses;
                 let introduction = |version| self.introduce(version, addresses);
@@ -257,7 +263,9 @@ impl Connection {
                     client: Told { address: &asking.text, secure, host: asked.host, trusted: asking.trusted },
                     values,
                     pattern,
+                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                     rules: &route.rules,
+                    began: seen.began,
                     keep,
                     outcome: Outcome::default(),
                 };
@@ -275,7 +283,7 @@ impl Connection {
                         seen.failure = Some(failure);
                         Next::End(ending)
                     }
-                    Err(failure) => self.fail(down, head, seen, failure, keep, proxy.upstream).await,
+                    Err(failure) => self.fail(down, head, sites, seen, failure, keep, proxy.upstream).await,
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {
@@ -293,7 +301,7 @@ impl Connection {
                 let mut target = self.worker.blocks.text();
                 to.render(&values, &mut target);
                 let own = Own { status: *status, location: Some(&target), media_type: "", body: b"" };
-                let next = self.own(down, head, route, &values, &own, keep, seen).await;
+                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
                 self.worker.blocks.take_back(target);
                 next
             }
@@ -301,7 +309,7 @@ impl Connection {
                 let mut target = self.worker.blocks.text();
                 secure_target(&values, *port, &mut target);
                 let own = Own { status: 308, location: Some(&target), media_type: "", body: b"" };
-                let next = self.own(down, head, route, &values, &own, keep, seen).await;
+                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
                 self.worker.blocks.take_back(target);
                 next
             }
@@ -309,7 +317,7 @@ impl Connection {
                 let mut text = self.worker.blocks.text();
                 body.render(&values, &mut text);
                 let own = Own { status: *status, location: None, media_type, body: &text };
-                let next = self.own(down, head, route, &values, &own, keep, seen).await;
+                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
                 self.worker.blocks.take_back(text);
                 next
             }
@@ -335,6 +343,7 @@ impl Connection {
             return Err(Refusal::because(fault, "no site has this host"));
         };
         seen.site = Some(site);
+        self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
         if secure && sites.sites[site].tls_rules != self.rules {
             return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
         }
@@ -409,13 +418,7 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: &str,
-        head: &mut RequestHead,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();
@@ -450,6 +453,7 @@ impl Connection {
         &self,
         down: &mut Link,
         head: &RequestHead,
+        sites: &Sites,
         seen: &mut Seen<'_>,
         refusal: Refusal<'_>,
         keep: bool,
@@ -457,15 +461,15 @@ impl Connection {
         let Refusal { fault, detail, status, advice, allow } = refusal;
         let advice = if allow.is_empty() { advice } else { Advice::Allow(&allow) };
         let id = seen.id;
-        let page = seen.route.and_then(|route| route.rules.pages.get(status.unwrap_or(fault.status())));
+        let page = pages(sites, seen).and_then(|pages| pages.get(status.unwrap_or(fault.status())));
         let form = Form::of_accept(head.fields.named(b"accept"));
         let words = Words { id: id.as_str(), status, advice, page, form };
         let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
-        self.say(down, fault, head.method, &words, keep);
+        seen.sent = self.say(down, fault, head.method, &words, keep);
         seen.outcome.status = status.unwrap_or(fault.status());
         let ending = Ending::because(fault.cause(), fault.side(), detail.clone());
         seen.failure = Some(Failure::because(fault, detail));
-        self.flush(down, keep, ending).await
+        self.flush(down, rates(sites, seen), keep, ending).await
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
@@ -473,6 +477,7 @@ impl Connection {
         &self,
         down: &mut Link,
         head: &RequestHead,
+        sites: &Sites,
         seen: &mut Seen<'_>,
         failure: Failure,
         keep: bool,
@@ -496,10 +501,10 @@ impl Connection {
         let form = Form::of_accept(head.fields.named(b"accept"));
         let words = Words { id: id.as_str(), status, advice: Advice::None, page, form };
         let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
-        self.say(down, fault, head.method, &words, keep);
+        seen.sent = self.say(down, fault, head.method, &words, keep);
         seen.outcome.status = status.unwrap_or(fault.status());
         seen.failure = Some(failure);
-        self.flush(down, keep, ending).await
+        self.flush(down, rates(sites, seen), keep, ending).await
     }
 
     /// Answers by what the configuration says.
@@ -508,6 +513,7 @@ impl Connection {
         &self,
         down: &mut Link,
         head: &RequestHead,
+        sites: &Sites,
         route: &Route,
         values: &Values<'_>,
         own: &Own<'_>,
@@ -544,17 +550,29 @@ impl Connection {
             seen.sent = own.body.len() as u64;
         }
         seen.outcome.status = own.status;
-        self.flush(down, keep, Ending::new(Cause::ClientClosed, Side::Lockgate)).await
+        let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
+        self.flush(down, rates(sites, seen), keep, ending).await
     }
 
-    async fn flush(&self, down: &mut Link, keep: bool, ending: Ending) -> Next {
-        if !keep {
-            return Next::Close(ending);
-        }
-        self.guard.watch().waits(Waiting::ForRoom);
+    /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
+    async fn flush(&self, down: &mut Link, rates: Rates, keep: bool, ending: Ending) -> Next {
+        // What was late so far, the head or an endpoint, is what the answer may be about.
+        self.guard.settle();
+        let watch = self.guard.watch();
+        watch.hold_to(pace(rates));
+        watch.waits(Waiting::ForRoom);
         let Link { stream, writer, .. } = down;
-        match self.guard.within(std::future::poll_fn(|cx| writer.poll_flush(cx, stream))).await {
-            Ok(Ok(())) => Next::Request,
+        let sent = watch.meter.sent.get() + writer.pending() as u64;
+        let flushed = self.guard.within(std::future::poll_fn(|cx| {
+            let flushed = writer.poll_flush(cx, stream);
+            watch.meter.sent.set(sent - writer.pending() as u64);
+            flushed
+        }));
+        let flushed = flushed.await;
+        watch.waits(Waiting::Otherwise);
+        match flushed {
+            Ok(Ok(())) if keep => Next::Request,
+            Ok(Ok(())) => Next::Close(ending),
             Ok(Err(error)) => {
                 let failure = Failure::client(&error);
                 Next::End(Ending::because(failure.cause, failure.side, failure.detail))
@@ -567,9 +585,13 @@ impl Connection {
     fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
         self.exchanges += 1;
         let took = seen.began.elapsed();
+        let began_at = unix_millis().saturating_sub(took.as_millis() as u64);
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
         let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
+        if site.is_some() {
+            cells.in_flight.dec();
+        }
         cells.finished(head.method, status, took);
         cells.received.add(seen.received);
         cells.sent.add(seen.sent);
@@ -582,7 +604,7 @@ impl Connection {
         let page = (status < 400).then(|| head.target());
         let referer = head.fields.named(b"referer").next();
         self.worker.popular.borrow_mut().record(
-            seen.began_at,
+            began_at,
             site.map_or("other", |site| site.name.as_str()),
             page,
             referer,
@@ -591,15 +613,15 @@ impl Connection {
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
         let asked = asked(head).ok();
-        let client = match self.client {
-            Peer::Ip(known) if known.ip().to_canonical() != seen.client => {
-                access_log::Address::Ip(SocketAddr::new(seen.client, 0))
-            }
-            known => address(known),
+        let client = if ip_of(self.client) == seen.client {
+            address(self.client)
+        } else {
+            // Whoever speaks for a client does not say which port it had.
+            access_log::Address::Ip(SocketAddr::new(seen.client, 0))
         };
         log.write_exchange(&access_log::Exchange {
             id: seen.id.as_str(),
-            began: seen.began_at,
+            began: began_at,
             downstream: access_log::Downstream {
                 connection: self.id,
                 listener: &self.listener.name,
@@ -639,13 +661,10 @@ impl Connection {
                 }),
             },
             site: site.map(|site| site.name.as_str()),
-            route: seen.route.map(|route| route.name.as_str()),
-            upstream: outcome.endpoint.as_ref().map(|endpoint| access_log::Upstream {
-                pool: match seen.route.map(|route| &route.action) {
-                    Some(Action::Proxy(proxy)) => &self.worker.upstream(proxy.upstream).pool().settings.name,
-                    _ => "",
-                },
-                endpoint: Some(&endpoint.label),
+            route: seen.route.map(|route| route.name.as_str()).filter(|name| !name.is_empty()),
+            upstream: seen.upstream.map(|upstream| access_log::Upstream {
+                pool: &self.worker.upstream(upstream).pool().settings.name,
+                endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
                 reused: outcome.reused,
                 retries: outcome.retries,
             }),
@@ -689,6 +708,31 @@ fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
         }
     }
     client
+}
+
+/// The address of a peer; of one that has none, that of nobody.
+fn ip_of(peer: Peer) -> IpAddr {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical(),
+        Peer::Unix => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The pages of the request's route; where it has none, of its site.
+fn pages<'s>(sites: &'s Sites, seen: &Seen<'s>) -> Option<&'s Pages> {
+    match (seen.route, seen.site) {
+        (Some(route), _) => Some(&route.rules.pages),
+        (None, site) => site.map(|site| &*sites.sites[site].pages),
+    }
+}
+
+/// The rates that the client is held to.
+fn rates(sites: &Sites, seen: &Seen<'_>) -> Rates {
+    seen.route.map_or(sites.rates, |route| route.rules.rates)
+}
+
+fn pace(rates: Rates) -> Pace {
+    Pace { min_in: rates.min_in, min_out: rates.min_out, grace: rates.grace }
 }
 
 /// The name for templates; of a request without one, the site's own.

@@ -29,6 +29,9 @@ pub enum ReadError {
     /// The connection has ended in the middle of it.
     #[error("ended in the middle of a message")]
     Cut,
+    /// Its body is longer than it may be.
+    #[error("the body is longer than it may be")]
+    TooLong,
 }
 
 /// What one connection sends us.
@@ -45,6 +48,8 @@ pub struct Reader {
     trailers: Option<Box<Fields>>,
     limits: Limits,
     taken: u64,
+    /// What the body may have of data.
+    most: u64,
 }
 
 impl Reader {
@@ -62,6 +67,7 @@ impl Reader {
             trailers: None,
             limits: Limits::default(),
             taken: 0,
+            most: u64::MAX,
         }
     }
 
@@ -143,13 +149,20 @@ impl Reader {
         self.ended = self.decoder.has_ended();
         self.trailers = None;
         self.taken = 0;
+        self.most = u64::MAX;
         if self.ended { Ok(()) } else { self.decode() }
+    }
+
+    /// Refuses the body that was begun once more than `most` bytes of data have come.
+    pub fn allow(&mut self, most: u64) {
+        self.most = most;
     }
 
     /// Completes when there is [`data`](Self::data), or none follows.
     ///
     /// # Errors
-    /// When it is no body, or the connection ends within it.
+    /// When it is no body, the connection ends within it, or it is too long: then before what is too much is lent, so
+    /// that whoever is handed the body never sees its end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), ReadError>> {
         while self.data.is_empty() && !self.ended {
             match stream.poll_read(cx, &mut self.inbox) {
@@ -162,6 +175,9 @@ impl Reader {
                     return Poll::Pending;
                 }
             }
+        }
+        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+            return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
     }

@@ -113,7 +113,12 @@ impl Guards {
         Some(Auth { checker: checker?, realm: written.realm.clone() })
     }
 
-    fn pages(&mut self, mistakes: &mut Mistakes<'_>, written: &[(u16, PathBuf, At)]) -> Option<Arc<Pages>> {
+    /// Pages by status, read once whoever has them.
+    pub(super) fn pages(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        written: &[(u16, PathBuf, At)],
+    ) -> Option<Arc<Pages>> {
         let files: Vec<_> = written.iter().map(|(status, path, _)| (*status, path.clone())).collect();
         if let Some(known) = self.page_sets.get(&files) {
             return Some(Arc::clone(known));
@@ -268,7 +273,8 @@ fn template(
     Template::parse(text, purpose, pattern).map_err(complain).ok()
 }
 
-fn rates(written: &config::Rates) -> Rates {
+/// Minimum rates of clients.
+pub(super) fn rates(written: &config::Rates) -> Rates {
     Rates { min_in: written.min_in, min_out: written.min_out, grace: millis(written.grace) }
 }
 

@@ -8,6 +8,7 @@ use lockgate_config::{At, Code, Host, ListenAddr, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, Service};
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action};
@@ -169,6 +170,7 @@ impl Assembler<'_> {
                     head: config.timeouts.head,
                     idle: config.timeouts.idle,
                     requests: config.limits.requests.unwrap_or(u64::MAX),
+                    rates: rules::rates(&config.rates),
                 })
             }
             Err(clashes) => {
@@ -204,7 +206,8 @@ impl Assembler<'_> {
             table.routes.push(made);
             table.route_places.push(route.at.clone());
         }
-        table.add(served, hosts, own);
+        let pages = self.sites.guards.pages(&mut self.mistakes, &site.error_pages)?;
+        table.add(served, hosts, own, pages);
         whole
     }
 
@@ -218,7 +221,7 @@ impl Assembler<'_> {
             rules: rules::bare(&self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
-        table.add(served, hosts, vec![rule]);
+        table.add(served, hosts, vec![rule], Arc::default());
     }
 
     fn route(&mut self, site: &config::Site, route: &config::Route) -> Option<(Pattern, site::Route)> {
@@ -257,9 +260,10 @@ impl Assembler<'_> {
 }
 
 impl Table {
-    fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>) {
+    fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>, pages: Arc<Pages>) {
         self.hosts.push(SiteRoutes { hosts, routes });
-        self.sites.push(site::Site { name: served.site.name.clone(), place: served.place, tls_rules: 0 });
+        let name = served.site.name.clone();
+        self.sites.push(site::Site { name, place: served.place, pages, tls_rules: 0 });
         self.site_places.push(served.site.at.clone());
     }
 }

@@ -25,10 +25,13 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         exchange.worker.blocks.take_back(target);
     }
     encode::field(out, b"Host", asked.host);
+    // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
+    let old = head.version == Version::Http10;
     head.fields.write(out, |field| {
         field.known != Some(Known::Host)
             && onward.passes(field)
             && !client.replaces(field)
+            && !(old && field.known == Some(Known::Expect))
             && !(field.name.len() == REQUEST_ID.len() && field.name.eq_ignore_ascii_case(REQUEST_ID))
     });
     client.tell(&head.fields, out);
