@@ -164,12 +164,12 @@ def _written(directory, name, lines):
     return os.path.join(directory, name)
 
 
-def start(name, front, cores=processes.TESTED):
-    """Starts the peer and waits until it listens."""
+def start(name, front, cores=processes.TESTED, kinds=PEERS):
+    """Starts the peer and waits until it listens; `kinds`: who writes the configuration."""
     if not front.port:
         front = replace(front, port=processes.free_port())
     directory = processes.fresh_directory(f"{name}-{front.port}")
-    _, argv = PEERS[name](front, directory)
+    _, argv = kinds[name](front, directory)
     if not shutil.which(argv[0]):
         raise DidNotStart(f"there is no {os.path.relpath(argv[0], processes.REPOSITORY) if argv[0] == LOCKGATE else argv[0]}")
     process = Process(argv, cores, name, descriptors=300 if front.few_descriptors else None)

@@ -77,7 +77,7 @@ def free_port():
 class Process:
     """One program with everything that it forks."""
 
-    def __init__(self, argv, cores, name, env=None, descriptors=None, stdin=subprocess.DEVNULL, stdout=None):
+    def __init__(self, argv, cores, name, env=None, descriptors=None, stdin=subprocess.DEVNULL, stdout=None, cwd=None):
         def prepare():
             os.sched_setaffinity(0, cores)
             if descriptors:
@@ -88,7 +88,7 @@ class Process:
         self.log = os.path.join(scratch(), f"{name}-{len(os.listdir(scratch()))}.log")
         with open(self.log, "wb") as log:
             self.popen = subprocess.Popen(argv, stdin=stdin, stdout=stdout or log, stderr=log, start_new_session=True,
-                                          preexec_fn=prepare, env={**os.environ, **(env or {})}, text=True)
+                                          preexec_fn=prepare, env={**os.environ, **(env or {})}, text=True, cwd=cwd)
         self.pid = self.popen.pid
         _running.append(self)
 

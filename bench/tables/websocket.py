@@ -1,0 +1,172 @@
+"""WebSockets through a site: the Autobahn test suite's verdicts direct and behind each program, and the memory of idle ones."""
+import base64
+import json
+import os
+import re
+import socket
+import ssl
+import time
+
+from . import peers, processes, sites
+from .processes import BUILT, Process
+from .report import progress
+
+PYTHON2, SUITE = f"{BUILT}/python2", f"{BUILT}/autobahn"
+GOOD = ("OK", "NON-STRICT", "INFORMATIONAL")
+
+
+class Echo(Process):
+    """The WebSocket origin."""
+
+    def __init__(self, cores=processes.OTHERS):
+        self.port = processes.free_port()
+        super().__init__(["node", f"{BUILT}/node/ws-echo.mjs", str(self.port)], cores, "ws-echo")
+        if not self.listens(self.port):
+            raise RuntimeError(f"the origin did not start: {self.said()[-300:]}")
+        self.tcp = f"127.0.0.1:{self.port}"
+
+
+def autobahn(report, a):
+    """Autobahn's fuzzing client against ws, direct and through each program: every case must have the same verdict."""
+    report.head("Autobahn test suite", 60 * (1 + len(a.peers) * len(a.fronts)) * (4 if any(c.startswith("1") and c[:2] in ("12", "13") for c in a.cases) else 1))
+    if not os.path.exists(PYTHON2):
+        report.plain("Autobahn test suite", ["not run"], [["there was no CPython 2.7 when bench/setup ran: the suite needs one (pyenv install 2.7.18)"]])
+        report.bad = True
+        return
+    origin = Echo()
+    direct = fuzz("direct", f"ws://127.0.0.1:{origin.port}", a.cases)
+    lines = [line_of("direct", direct, direct)]
+    for name in a.peers:
+        for front in a.fronts:
+            try:
+                program = sites.start(name, sites.Site(upstreams=(origin.tcp,), key="ecdsa" if front == "tls" else None))
+            except peers.DidNotStart as why:
+                lines.append([f"{name}, {front}", str(why)] + [""] * 4)
+                report.bad |= name == "lockgate"
+                continue
+            progress(f"{name} {front}")
+            found = fuzz(f"{name}-{front}", f"{'wss' if front == 'tls' else 'ws'}://127.0.0.1:{program.port}", a.cases)
+            lines.append(line_of(f"{name}, {front}", found, direct))
+            report.bad |= name == "lockgate" and (not found or bool(others(found, direct)) or not program.alive())
+            program.stop()
+    origin.stop()
+    report.plain(f"Autobahn test suite, cases {', '.join(a.cases)}, against ws", ["", "cases", "passed", "failed", "other verdict than direct", "took"], lines,
+                 ["Passed: OK, NON-STRICT or INFORMATIONAL. The verdict of a case is its behaviour, its behaviour on close and the close code of the server."])
+
+
+def fuzz(name, url, cases):
+    """Runs the fuzzing client; {case: (behaviour, behaviour on close, close code, milliseconds)}."""
+    directory = processes.fresh_directory(f"autobahn-{name}")
+    spec = os.path.join(directory, "spec.json")
+    with open(spec, "w") as f:
+        json.dump({"outdir": directory, "servers": [{"agent": "it", "url": url}], "cases": cases, "exclude-cases": [], "exclude-agent-cases": {}}, f)
+    client = Process([PYTHON2, "-m", "autobahntestsuite.wstest", "-m", "fuzzingclient", "-s", spec], processes.OTHERS, "autobahn",
+                     env={"PYTHONUSERBASE": SUITE}, cwd=directory)
+    client.wait(1800)
+    client.stop()
+    try:
+        with open(os.path.join(directory, "index.json")) as f:
+            return {case: (r["behavior"], r["behaviorClose"], r["remoteCloseCode"], r["duration"]) for case, r in json.load(f)["it"].items()}
+    except (OSError, ValueError, KeyError):
+        progress("")
+        print(client.said()[-500:])
+        return {}
+
+
+def others(found, direct):
+    return [f"{case}: {direct.get(case, ('none',))[:3]} direct, {found.get(case, ('none',))[:3]}"
+            for case in sorted({*found, *direct}, key=lambda c: [int(n) for n in c.split(".")]) if found.get(case, ())[:3] != direct.get(case, ())[:3]]
+
+
+def line_of(name, found, direct):
+    failed = [case for case, r in found.items() if r[0] not in GOOD or r[1] not in GOOD]
+    different = others(found, direct)
+    return [name, len(found) or "**it did not run**", len(found) - len(failed), ", ".join(failed) or "0", "; ".join(f"**{d}**" for d in different[:10]) + (f" and {len(different) - 10} more" if len(different) > 10 else "") or "none",
+            f"{sum(r[3] for r in found.values()) / 1000:.0f} s"]
+
+
+def open_socket(port, front, context):
+    """One upgraded connection that has echoed one message; None with a reason when it was refused."""
+    s = socket.create_connection(("127.0.0.1", port), 30)
+    if front == "tls":
+        s = context.wrap_socket(s, server_hostname=sites.HOST)
+    key = base64.b64encode(os.urandom(16)).decode()
+    s.sendall(f"GET / HTTP/1.1\r\nHost: {sites.HOST}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        piece = s.recv(1)
+        if not piece:
+            raise OSError("closed before its answer")
+        head += piece
+    if not head.startswith(b"HTTP/1.1 101 "):
+        raise OSError(head.split(b"\r\n")[0].decode(errors="replace"))
+    echoed(s)
+    return s
+
+
+def echoed(s):
+    """Sends "idle" in a masked text frame (RFC 6455 §5.2) and wants it back."""
+    mask = os.urandom(4)
+    s.sendall(b"\x81\x84" + mask + bytes(a ^ b for a, b in zip(b"idle", mask)))
+    back = b""
+    while len(back) < 6:
+        piece = s.recv(6 - len(back))
+        if not piece:
+            raise OSError("closed before the echo")
+        back += piece
+    if back != b"\x81\x04idle":
+        raise OSError(f"another frame came back: {back!r}")
+
+
+def websockets(report, a):
+    """PSS per idle WebSocket after one echo each: the program's memory before and after, every round in a fresh process."""
+    report.head(f"Memory of {a.conns:,} idle WebSockets", a.rounds * len(a.peers) * len(a.fronts) * (a.wait + 10))
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    os.sched_setaffinity(0, processes.OTHERS)
+    for front in a.fronts:
+        rows = {name: [] for name in a.peers}
+        for _ in range(a.rounds):
+            for name in a.peers:
+                if not isinstance(rows[name], str):
+                    rows[name] = idle(name, front, a, context, rows[name])
+                    progress(f"{front} {name}")
+        report.cell(f"{a.conns:,} idle WebSockets, {front}", rows, [("KB/connection (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1), ("answered", "opened", 0), ("still there", "kept", 0)],
+                    cost="kb", rivals=[n for n in a.peers if not n.startswith("lockgate")], goal=0.8)
+
+
+def idle(name, front, a, context, records):
+    origin = Echo()
+    try:
+        program = sites.start(name, sites.Site(upstreams=(origin.tcp,), key="ecdsa" if front == "tls" else None))
+    except peers.DidNotStart as why:
+        origin.stop()
+        return str(why)
+    errors, held = {}, []
+
+    def failed(why):
+        errors[str(why)] = errors.get(str(why), 0) + 1
+
+    try:
+        open_socket(program.port, front, context).close()  # what the very first connection allocates for good is not the second's
+    except OSError as why:
+        failed(why)
+    time.sleep(0.5)
+    before = program.pss()
+    for _ in range(a.conns):
+        try:
+            held.append(open_socket(program.port, front, context))
+        except OSError as why:
+            failed(why)
+    time.sleep(a.wait)
+    after, kept = program.pss(), 0
+    for s in held:
+        try:
+            echoed(s)
+            kept += 1
+        except OSError as why:
+            failed(f"{re.sub(r'0x[0-9a-f]+', '', str(why))} after it was idle")
+        s.close()
+    program.stop()
+    origin.stop()
+    return [*records, {"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "opened": len(held), "kept": kept, "errors": errors}]
