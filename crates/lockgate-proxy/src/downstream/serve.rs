@@ -605,9 +605,6 @@ impl Connection {
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
         let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
-        if site.is_some() {
-            cells.in_flight.dec();
-        }
         cells.finished(head.method, status, took);
         cells.received.add(seen.received);
         cells.sent.add(seen.sent);
