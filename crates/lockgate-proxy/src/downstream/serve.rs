@@ -454,6 +454,7 @@ impl Connection {
         let page = seen.route.and_then(|route| route.rules.pages.get(status.unwrap_or(fault.status())));
         let form = Form::of_accept(head.fields.named(b"accept"));
         let words = Words { id: id.as_str(), status, advice, page, form };
+        down.reader.pass_over();
         let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
         self.say(down, fault, head.method, &words, keep);
         seen.outcome.status = status.unwrap_or(fault.status());
@@ -489,7 +490,8 @@ impl Connection {
         let id = seen.id;
         let form = Form::of_accept(head.fields.named(b"accept"));
         let words = Words { id: id.as_str(), status, advice: Advice::None, page, form };
-        let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
+        let keep =
+            keep && down.reader.has_ended() && head.version == Version::Http11 && !self.worker.is_stopping();
         self.say(down, fault, head.method, &words, keep);
         seen.outcome.status = status.unwrap_or(fault.status());
         seen.failure = Some(failure);
@@ -508,6 +510,8 @@ impl Connection {
         keep: bool,
         seen: &mut Seen<'_>,
     ) -> Next {
+        // A body that is there does no harm; one that is still to come is not waited for.
+        down.reader.pass_over();
         let keep = keep && down.reader.has_ended();
         let date = self.worker.date();
         let mut fields = Fields::default();

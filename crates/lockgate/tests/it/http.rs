@@ -1,8 +1,11 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod bodies;
+mod draining;
 mod exchanges;
+mod own_answers;
 mod reuse;
+mod upgrades;
 
 use std::fmt::Display;
 

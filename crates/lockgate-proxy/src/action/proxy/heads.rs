@@ -84,7 +84,10 @@ fn upgrade(head: &RequestHead) -> Option<&[u8]> {
     let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
     let is_http = offered.len() >= 2 && offered[..2].eq_ignore_ascii_case(b"h2")
         || offered.len() >= 4 && offered[..4].eq_ignore_ascii_case(b"http");
-    let one = head.fields.values(Known::Upgrade).count() == 1 && !offered.contains(&b',');
+    // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
+    let one = head.fields.values(Known::Upgrade).count() == 1
+        && !offered.is_empty()
+        && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
     (asks && one && !is_http && head.version == Version::Http11).then_some(offered)
 }
 
