@@ -235,12 +235,20 @@ impl Proxy {
         // What the endpoint had taken when it began to take no more.
         let mut stuck = None;
         exchange.outcome.awaited = false;
+        let mut broken = None;
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
                 if !uploaded {
                     match poll_upload(cx, guard, down, up, replay) {
-                        Poll::Ready(Ok(())) => {
+                        Poll::Ready(Err(Upload::Client(failure))) => {
+                            return Poll::Ready(Err(Unanswered::end(failure)));
+                        }
+                        Poll::Ready(done) => {
+                            // It may have said why before it broke, and that may be told only with the next event.
+                            if let Err(Upload::Broken(error)) = done {
+                                broken = Some(error);
+                            }
                             uploaded = true;
                             guard.watch().waits(Waiting::Otherwise);
                             // How long the client has taken to send it is not the endpoint's doing.
@@ -249,16 +257,6 @@ impl Proxy {
                             if let Some(response) = self.response {
                                 guard.phase(response);
                             }
-                        }
-                        Poll::Ready(Err(Upload::Client(failure))) => {
-                            return Poll::Ready(Err(Unanswered::end(failure)));
-                        }
-                        // It may have said why before it broke.
-                        Poll::Ready(Err(Upload::Broken(error))) => {
-                            return Poll::Ready(match poll_answer(cx, up, answer) {
-                                Poll::Ready(Ok(true)) => Ok(()),
-                                _ => Err(Unanswered::broken(up, error)),
-                            });
                         }
                         Poll::Pending => {
                             at_once = false;
@@ -273,19 +271,19 @@ impl Proxy {
                         }
                     }
                 }
-                match poll_answer(cx, up, answer) {
-                    Poll::Ready(Ok(true)) => Poll::Ready(Ok(())),
-                    Poll::Ready(Ok(false)) => {
-                        Poll::Ready(Err(Unanswered::broken(up, "closed before it answered".to_owned())))
-                    }
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(unreadable(error, up))),
+                let lost = match poll_answer(cx, up, answer) {
+                    Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Ok(false)) => "closed before it answered".to_owned(),
+                    Poll::Ready(Err(ReadError::Stream(error))) => error.to_string(),
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
                     Poll::Pending if uploaded && down.stream.poll_gone(cx).is_ready() => {
                         let failure =
                             Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
-                        Poll::Ready(Err(Unanswered::end(failure)))
+                        return Poll::Ready(Err(Unanswered::end(failure)));
                     }
-                    Poll::Pending => Poll::Pending,
-                }
+                    Poll::Pending => return Poll::Pending,
+                };
+                Poll::Ready(Err(Unanswered::broken(up, broken.take().unwrap_or(lost))))
             }));
             match asked.await {
                 Ok(Ok(())) => {}
@@ -329,7 +327,11 @@ impl Proxy {
             length => length,
         };
         // What a client still sends when it has its answer is not waited for.
-        let keep = exchange.keep && onward != BodyLength::UntilClose && exchange.down.reader.has_ended();
+        let keep = exchange.keep
+            && onward != BodyLength::UntilClose
+            && exchange.down.reader.has_ended()
+            // Since the request came, the end may have begun.
+            && !exchange.worker.is_stopping();
         heads::transform(exchange, &lease, answer);
         heads::response(exchange, answer, onward, keep);
         exchange.down.writer.begin_body(onward);
@@ -447,14 +449,12 @@ fn poll_answer(
     })
 }
 
-fn unreadable(error: ReadError, up: &Link) -> Unanswered {
-    match error {
-        ReadError::Stream(error) => Unanswered::broken(up, error.to_string()),
-        ReadError::Head(error @ (HeadError::TooLong | HeadError::TooManyFields)) => {
-            Unanswered::end(Failure::because(Fault::ResponseHeadTooLarge, error.to_string()))
-        }
-        error => Unanswered::end(Failure::because(Fault::BadResponse, error.to_string())),
-    }
+fn unreadable(error: &ReadError) -> Unanswered {
+    let fault = match error {
+        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => Fault::ResponseHeadTooLarge,
+        _ => Fault::BadResponse,
+    };
+    Unanswered::end(Failure::because(fault, error.to_string()))
 }
 
 /// The answer was begun: all that can be said is that it has not ended.
@@ -483,7 +483,8 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
 async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead) -> Result<(), Failure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
-    let whole = exchange.down.reader.has_ended() && lease.link.writer.has_ended();
+    let up = &lease.link.writer;
+    let whole = exchange.down.reader.has_ended() && up.has_ended() && !up.holds_bytes();
     if !whole || !heads::agrees(exchange.head, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }

@@ -2,16 +2,19 @@
 
 mod bodies;
 mod checks;
+mod draining;
 mod exchanges;
 mod guards;
 mod hostile_clients;
 mod hostile_origins;
 mod limits;
+mod own_answers;
 mod pools;
 mod retries;
 mod reuse;
 mod seen;
 mod smuggling;
+mod upgrades;
 
 use std::fmt::Display;
 

@@ -80,7 +80,10 @@ fn upgrade(head: &RequestHead) -> Option<&[u8]> {
     let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
     let is = |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
     let is_http = is(b"h2") || is(b"http") || is(b"tls");
-    let one = head.fields.values(Known::Upgrade).count() == 1 && !offered.contains(&b',');
+    // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
+    let one = head.fields.values(Known::Upgrade).count() == 1
+        && !offered.is_empty()
+        && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
     (asks && one && !is_http && head.version == Version::Http11).then_some(offered)
 }
 

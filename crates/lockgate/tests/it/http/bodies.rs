@@ -186,7 +186,8 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
         .to_owned()
         + &"x".repeat(100_000);
     let len = 6_000_000;
-    let head = format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: {len}\r\n\r\n");
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\nContent-Length: {len}\r\n\r\n");
     for ends in ["by a close", "by a reset"] {
         let answers = || {
             let mut upstream = origin.http();

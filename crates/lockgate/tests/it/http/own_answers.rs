@@ -1,0 +1,224 @@
+//! What is answered without asking an origin, and what rules change of what passes.
+
+use lockgate_testkit::{Http, Origin};
+
+use super::{passed, plain_site, settled};
+use crate::scene::{NAME, Site, lockgate};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+#[test]
+fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let toml = format!(
+        "ports = {{ http = 0, https = 0 }}\n[site.\"{NAME}\"]\nlisten = [\"127.0.0.1\"]\n\
+         tls = {{ cert = \"{}\" }}\nproxy = \"{}\"\n",
+        site.cert,
+        origin.address()
+    );
+    let gate = lockgate().start(&toml);
+    let plain = gate.at("127.0.0.1:0 http");
+    let mut client = Http::connect(plain);
+    // RFC 9110 §15.4.9: 308 keeps the method.
+    for (method, version) in [("GET", "1.1"), ("POST", "1.1"), ("HEAD", "1.1")] {
+        client.send(format!("{method} /a%20b?c=%2f&d HTTP/{version}\r\nHost: APP.test\r\n\r\n"));
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 308 "), "{head}");
+        let location = head.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
+        assert!(
+            location.starts_with("https://app.test") && location.ends_with("/a%20b?c=%2f&d"),
+            "{location}"
+        );
+        assert!(head.contains("Content-Length: 0\r\n"), "{head}");
+    }
+    // Never to where the client says, and no host is another's.
+    client.send("GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+    assert_eq!(client.answer().status(), 404);
+    client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\nConnection: close\r\n\r\n"));
+    assert_eq!(client.answer().status(), 308);
+    client.expect_end();
+    let mut secure = Http::over(site.client().connect(gate.at("127.0.0.1:0"), NAME).unwrap());
+    secure.send(format!("GET / HTTP/1.1\r\nHost: {NAME}.\r\n\r\n"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(secure.answer().text(), "ok");
+    // RFC 9110 §15.5.20: a host that the certificate is not for is misdirected.
+    secure.send("GET / HTTP/1.1\r\nHost: other.test\r\n\r\n");
+    assert_eq!(secure.answer().status(), 421);
+    secure.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(secure.answer().text(), "ok");
+}
+
+const TABLES: &str = r#"
+headers = { x-frame-options = "DENY", server = false }
+[site.":0".path."/hello"]
+respond = { status = 200, body = "hello {client}\n", type = "text/plain" }
+[site.":0".path."/gone"]
+respond = { status = 204 }
+[site.":0".path."/old/*"]
+redirect = "/new/{*}"
+[site.":0".path."POST /only"]
+respond = { status = 201, body = "made" }
+[site.":0".path."/api/*"]
+strip_prefix = true
+[site.":0".path."/v/{id}/x"]
+rewrite = "/x/{id}?from=v"
+[site.":0".path."/set/*"]
+request_headers = { x-set = "{host}{path}", x-drop = false }
+"#;
+
+#[test]
+fn own_answers_are_whole_messages_and_keep_the_connection() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&(plain_site(origin.address()) + TABLES));
+    let cases: &[(&str, &str)] = &[
+        (
+            "GET /hello HTTP/1.1",
+            "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\n\
+             Content-Length: 16\r\n\r\nhello 127.0.0.1\n",
+        ),
+        // RFC 9110 §9.3.2: the same head, and nothing behind it.
+        (
+            "HEAD /hello HTTP/1.1",
+            "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\n\
+             Content-Length: 16\r\n\r\n",
+        ),
+        ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nDate: NOW\r\nx-frame-options: DENY\r\n\r\n"),
+        (
+            "GET /old/a/%20?b=c HTTP/1.1",
+            "HTTP/1.1 308 Permanent Redirect\r\nDate: NOW\r\nLocation: /new/a/%20?b=c\r\n\
+             x-frame-options: DENY\r\nContent-Length: 0\r\n\r\n",
+        ),
+    ];
+    let mut client = Http::connect(gate.address());
+    for (line, expected) in cases {
+        client.send(format!("{line}\r\nHost: a\r\n\r\n"));
+        let got = client.head();
+        let (head, body) = expected.split_at(expected.find("\r\n\r\n").unwrap() + 4);
+        assert_eq!(settled(got), head, "{line}");
+        client.expect(body);
+    }
+    // A body that nobody asked for is passed over where it is there, and else the last that comes: never a request.
+    let body = "GET /smuggled HTTP/1.1\r\n\r\n";
+    let head = format!("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    client.send(head.clone() + body + "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!([client.answer().status(), client.answer().status()], [200, 204]);
+    client.send(head + &body[..20]);
+    let answer = client.answer();
+    assert_eq!((answer.status(), answer.field("connection")), (200, Some("close")));
+    client.send(&body[20..]);
+    client.expect_end();
+    let old = Http::ask(
+        gate.address(),
+        "GET /gone HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n",
+    );
+    assert!(old.contains("Connection: keep-alive\r\n") && old.ends_with("hello 127.0.0.1\n"), "{old}");
+}
+
+#[test]
+fn refusals_keep_the_connection_where_the_request_was_whole() {
+    let origin = Origin::tcp();
+    let toml = format!(
+        "[site.\"a.test:0\"]\nlisten = [\"127.0.0.1\"]\n[site.\"a.test:0\".path.\"POST /only\"]\n\
+                        respond = {{ status = 201, body = \"made\" }}\n[site.\"a.test:0\".path.\"/p/*\"]\nproxy = \"{}\"\n",
+        origin.address()
+    );
+    let address = origin.address();
+    drop(origin);
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    for (request, status, allow) in [
+        ("GET / HTTP/1.1\r\nHost: b.test\r\n\r\n", 404, None),
+        ("GET /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, None),
+        ("GET /only HTTP/1.1\r\nHost: A.TEST:80\r\n\r\n", 405, Some("POST")),
+        ("POST /only HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n", 201, None),
+        ("GET /p/x HTTP/1.1\r\nHost: a.test\r\n\r\n", 502, None),
+        ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, None),
+        (
+            "GET / HTTP/1.1\r\nHost: b.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+            404,
+            None,
+        ),
+    ] {
+        client.send(request);
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.field("allow")), (status, allow), "{request} {address}");
+        assert_eq!(answer.field("connection"), None, "{request}");
+        assert!(answer.field("date").is_some() || status == 201);
+    }
+    // To HEAD there is no page, only its length.
+    client.send("HEAD /nowhere HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 404 ") && !head.contains("Content-Length: 0\r\n"), "{head}");
+    client.send("HEAD /p/ HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 502 "), "{head}");
+    client.expect_end();
+    // What cannot be read is the last that is read.
+    for malformed in ["GET /%00 HTTP/1.1\r\nHost: a.test\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET /\r\n\r\n"]
+    {
+        let all = Http::ask(gate.address(), format!("{malformed}GET /only HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        assert!(all.starts_with("HTTP/1.1 400 ") && all.contains("Connection: close\r\n"), "{all}");
+        assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{all}");
+    }
+}
+
+#[test]
+fn what_is_asked_of_the_origin_is_what_the_rules_make_of_it() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&(plain_site(origin.address()) + TABLES));
+    for (asked, expected) in [
+        ("/api/a%20b/c?d=%2F&e", "/a%20b/c?d=%2F&e"),
+        ("/api/", "/"),
+        ("/api/?q", "/?q"),
+        ("/api//x", "//x"),
+        ("/v/7/x", "/x/7?from=v"),
+        ("/other?", "/other?"),
+    ] {
+        let request = format!("GET {asked} HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        let (seen, answer) =
+            passed(&gate, &origin, &request, "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
+        assert!(answer.contains("x-frame-options: DENY\r\n") && !answer.contains("Server"), "{answer}");
+    }
+    let request = "GET /set/it?q HTTP/1.1\r\nHost: a.test\r\nX-Drop: 1\r\nX-SET: theirs\r\n\r\n";
+    let (seen, _) = passed(&gate, &origin, request, OK);
+    assert_eq!((seen.field("x-set"), seen.field("x-drop")), (Some("a.test/set/it"), None));
+}
+
+/// What the tus protocol rests on: an upload is made, and its address told, by an origin that does not know its own.
+#[test]
+fn locations_are_told_as_clients_can_reach_them() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let toml = format!(
+        "[site.\"{NAME}:0\"]\nlisten = [\"127.0.0.1\"]\ntls = {{ cert = \"{}\" }}\nproxy = \"{}\"\n\
+         [site.\"{NAME}:0\".path.\"/up/*\"]\nstrip_prefix = true\n",
+        site.cert,
+        origin.address()
+    );
+    let gate = lockgate().start(&toml);
+    let address = origin.address();
+    for (path, status, location, expected) in [
+        ("/files", "201 Created", "http://app.test/files/1".to_owned(), "https://app.test/files/1"),
+        ("/files", "201 Created", format!("http://{address}/files/1?a=b"), "https://app.test/files/1?a=b"),
+        ("/files", "302 Found", "/files/2".to_owned(), "/files/2"),
+        ("/files", "302 Found", "https://elsewhere.test/x".to_owned(), "https://elsewhere.test/x"),
+        ("/up/files", "201 Created", "/files/3".to_owned(), "/up/files/3"),
+        ("/up/files", "201 Created", format!("http://{address}/files/3"), "https://app.test/up/files/3"),
+        ("/up/files", "302 Found", "next".to_owned(), "next"),
+    ] {
+        let mut client = Http::over(site.client().connect(gate.address(), NAME).unwrap());
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 0\r\n\r\n"));
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(format!(
+            "HTTP/1.1 {status}\r\nConnection: close\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+        ));
+        assert_eq!(client.answer().field("location"), Some(expected), "{path} {location}");
+    }
+}

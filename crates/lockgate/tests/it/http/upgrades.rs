@@ -1,0 +1,259 @@
+//! WebSocket and whatever else is agreed on by an Upgrade (RFC 9110 §7.8).
+
+use lockgate_testkit::{Http, Lockgate, Origin, Tls, Wire, bytes, server_config};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{plain_site, secure_site, settled};
+use crate::scene::{NAME, Site, lockgate, text};
+
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Accept: x\r\n\r\n";
+
+fn upgrade(to: &str) -> String {
+    format!(
+        "GET /chat HTTP/1.1\r\nHost: {NAME}\r\nConnection: keep-alive, Upgrade\r\nUpgrade: {to}\r\n\
+         Sec-WebSocket-Key: k\r\n\r\n"
+    )
+}
+
+/// Offers and agrees; both ends of what is spoken from there on.
+fn switched(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
+    let mut client = Http::connect(gate.address());
+    client.send(upgrade("websocket"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(SWITCH);
+    client.head();
+    (client, upstream)
+}
+
+#[test]
+fn an_upgrade_is_offered_and_agreed_on_and_then_bytes_pass_both_ways() {
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(upgrade("WebSocket"));
+    let mut upstream = origin.http();
+    let request = settled(upstream.head());
+    assert!(
+        request.starts_with(&format!("GET /chat HTTP/1.1\r\nHost: {NAME}\r\nSec-WebSocket-Key: k\r\n")),
+        "{request}"
+    );
+    assert!(request.ends_with("Upgrade: WebSocket\r\nConnection: Upgrade\r\n\r\n"), "{request}");
+    upstream.send_in(1, SWITCH);
+    client.expect(
+        "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+    );
+    let line = gate.next_line();
+    assert_eq!(line["status"], 101);
+    for round in 0..20 {
+        let word = bytes(round, 3000);
+        client.send(&word);
+        upstream.expect(&word);
+        upstream.send(&word);
+        client.expect(&word);
+    }
+    gate.wait_for_sample("lockgate_upgraded_connections", &[], 1.0);
+    // Each end in its own time.
+    client.stream.finish();
+    upstream.expect_end();
+    upstream.send("the last word");
+    upstream.stream.finish();
+    client.expect("the last word");
+    client.expect_end();
+    assert_eq!(gate.next_line()["cause"], "client_closed");
+}
+
+/// What is right behind the heads belongs to the new protocol: it must neither be lost nor come too early.
+#[test]
+fn bytes_right_behind_the_heads_belong_to_the_new_protocol() {
+    let site = Site::new();
+    let ca = site.folder.write("ca.pem", site.authority.pem());
+    let served = server_config(&site.issued, None);
+    let (plain, secure) = (Origin::tcp(), Origin::tcp());
+    let to =
+        format!("{{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}", secure.address(), text(&ca));
+    let sites = plain_site(plain.address()) + &secure_site(&site.cert, "x").replace("\"x\"", &to);
+    let gate = lockgate().workers(2).start(&sites);
+    let evil = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
+    for len in [0, 1, 5_000, 40_000] {
+        let (asks, says) = (bytes(1, len), bytes(2, len));
+        let mut early = upgrade("websocket").into_bytes();
+        early.extend_from_slice(evil.as_bytes());
+        early.extend_from_slice(&asks);
+        let mut answer = SWITCH.as_bytes().to_vec();
+        answer.extend_from_slice(&says);
+
+        let mut client = Http::connect(gate.address());
+        client.send(&early);
+        let mut upstream = plain.http();
+        upstream.request();
+        // Nothing before it has agreed.
+        assert!(!has_bytes(&upstream.stream), "what is behind an offer is not sent before it is taken");
+        upstream.send(&answer);
+        upstream.expect(evil);
+        upstream.expect(&asks);
+        client.head();
+        client.expect(&says);
+        client.send("ping");
+        upstream.expect("ping");
+        upstream.send("pong");
+        client.expect("pong");
+
+        let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+        client.send(&early);
+        let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
+        upstream.request();
+        upstream.send(&answer);
+        upstream.expect(evil);
+        upstream.expect(&asks);
+        client.head();
+        client.expect(&says);
+        client.send("ping");
+        upstream.expect("ping");
+        upstream.send("pong");
+        client.expect("pong");
+        client.stream.finish();
+        upstream.expect_end();
+    }
+}
+
+/// Whether something has come that was not read.
+fn has_bytes(wire: &Wire) -> bool {
+    let mut polled = [PollFd::new(wire, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+}
+
+#[test]
+fn an_upgrade_that_is_refused_leaves_http_as_it_was() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for status in ["200 OK", "403 Forbidden", "426 Upgrade Required"] {
+        let mut client = Http::connect(gate.address());
+        client.send(upgrade("websocket") + "GET /next HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut upstream = origin.http();
+        assert_eq!(upstream.request().first_line(), "GET /chat HTTP/1.1");
+        upstream.send(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno"));
+        assert_eq!(client.answer().text(), "no");
+        // On the connection that was kept, as a request among others.
+        let next = upstream.request();
+        assert_eq!((next.first_line(), next.field("upgrade")), ("GET /next HTTP/1.1", None));
+        upstream.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+        assert_eq!(client.answer().text(), "ok");
+    }
+}
+
+/// What an origin would be sent unread after such an upgrade is requests ("h2c smuggling").
+#[test]
+fn http_2_and_what_is_no_offer_are_never_offered() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let cases = [
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: H2C\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: HTTP/2.0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: TLS/1.0, HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket, h2c\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ,h2c\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade:\r\n\r\n",
+        // RFC 9110 §7.8: without the option in Connection it is no offer, and HTTP/1.0 cannot make one.
+        "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n",
+        "GET / HTTP/1.0\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ];
+    for request in cases {
+        let mut client = Http::connect(gate.address());
+        client.send(request);
+        let mut upstream = origin.http();
+        let seen = upstream.request();
+        assert_eq!(
+            (seen.field("upgrade"), seen.field("connection"), seen.field("http2-settings")),
+            (None, None, None),
+            "{request}"
+        );
+        // An origin that switches unasked is refused: its word would make the client's next bytes pass unread.
+        upstream.send(SWITCH);
+        assert_eq!(client.answer().status(), 502, "{request}");
+        upstream.end().1.ok();
+    }
+}
+
+#[test]
+fn an_origin_may_only_switch_to_what_was_offered_and_when_all_was_said() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for switch in [
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n",
+        "HTTP/1.0 101 Switching Protocols\r\n\r\n",
+    ] {
+        let mut client = Http::connect(gate.address());
+        client.send(upgrade("websocket"));
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(switch);
+        assert_eq!(client.answer().status(), 502, "{switch}");
+        assert_eq!(upstream.end().0, b"");
+    }
+    // The offer's own body goes first, whole and in its framing: an origin that switches before has not read it.
+    for (framing, half, rest) in [
+        ("Content-Length: 8", "half", "rest"),
+        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n", "4\r\nrest\r\n0\r\n\r\n"),
+    ] {
+        let head =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: x\r\n{framing}\r\n\r\n");
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        let mut client = Http::connect(gate.address());
+        client.send(head.clone() + half);
+        let mut upstream = origin.http();
+        upstream.head();
+        upstream.expect(half);
+        upstream.send(switch);
+        assert_eq!(client.answer().status(), 502, "{framing}");
+        client.send(rest);
+        client.expect_end();
+        upstream.end().1.ok();
+
+        let mut client = Http::connect(gate.address());
+        client.send(head + half + rest + "behind");
+        let mut upstream = origin.http();
+        assert_eq!(upstream.request().text(), "halfrest");
+        upstream.send(switch);
+        upstream.expect("behind");
+        client.head();
+        upstream.send("answer");
+        client.expect("answer");
+    }
+}
+
+#[test]
+fn an_upgraded_connection_on_which_nothing_moves_ends_by_its_own_limit() {
+    let origin = Origin::tcp();
+    let toml =
+        "timeouts = { tunnel_idle = \"1s\", idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
+    let mut gate = lockgate().start(&toml);
+    let (mut client, mut upstream) = switched(&gate, &origin);
+    client.send("ping");
+    upstream.expect("ping");
+    client.end().1.ok();
+    upstream.end().1.ok();
+    assert_eq!(gate.next_line()["status"], 101);
+    assert_eq!(gate.next_line()["cause"], "idle");
+}
+
+#[test]
+fn a_reset_of_an_upgraded_connection_reaches_the_other_end() {
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let (client, mut upstream) = switched(&gate, &origin);
+    client.stream.reset();
+    upstream.stream.expect_reset();
+    assert_eq!(gate.next_line()["status"], 101);
+    assert_eq!(gate.next_line()["cause"], "client_reset");
+    let (mut client, upstream) = switched(&gate, &origin);
+    upstream.stream.reset();
+    client.stream.expect_reset();
+    assert_eq!(gate.next_line()["status"], 101);
+    assert_eq!(gate.next_line()["cause"], "upstream_reset");
+    gate.wait_for_sample("lockgate_upgraded_connections", &[], 0.0);
+}
