@@ -357,7 +357,9 @@ impl Connection {
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => Err(malformed(&error)),
+            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
+                Err(malformed(&error))
+            }
             // Some take no notice of what follows a semicolon.
             None if memchr::memchr(b';', &path).is_some()
                 && !leads_here(&without_parameters(&path))
@@ -421,13 +423,7 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: &str,
-        head: &mut RequestHead,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();
