@@ -4,6 +4,7 @@
 
 mod client_hello;
 mod config;
+mod forwarding;
 mod http;
 mod passwords;
 mod proxy_protocol;
@@ -11,6 +12,7 @@ mod tls_session;
 
 pub use client_hello::client_hello;
 pub use config::config;
+pub use forwarding::{fields, h1_exchange};
 pub use http::{h1_chunked, h1_request, h1_response, h1_target};
 pub use passwords::{authorization, htpasswd};
 pub use proxy_protocol::proxy_protocol;

@@ -8,7 +8,9 @@ fn every_kept_input_holds() {
     replay("authorization", lockgate_fuzz::authorization);
     replay("client_hello", lockgate_fuzz::client_hello);
     replay("config", lockgate_fuzz::config);
+    replay("fields", lockgate_fuzz::fields);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
+    replay("h1_exchange", lockgate_fuzz::h1_exchange);
     replay("h1_request", lockgate_fuzz::h1_request);
     replay("h1_response", lockgate_fuzz::h1_response);
     replay("htpasswd", lockgate_fuzz::htpasswd);

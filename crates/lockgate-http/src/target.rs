@@ -217,7 +217,9 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
             0 => return Err(TargetError::Escape),
             b'/' | b'\\' => ambiguous = true,
             // RFC 3629 §10: "C0 AE" was a dot to many (CVE-2000-0884, CVE-2008-2938).
-            byte @ 0x80..=0xbf if is_overlong(decoded.last().copied(), byte) => return Err(TargetError::Escape),
+            byte @ 0x80..=0xbf if is_overlong(decoded.last().copied(), byte) => {
+                return Err(TargetError::Escape);
+            }
             byte => decoded.push(byte),
         }
         rest = behind;

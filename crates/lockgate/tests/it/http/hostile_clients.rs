@@ -156,9 +156,7 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     assert_eq!(answer.field("x-evil"), None, "{}", answer.head);
     // Nothing of it is on our pages.
     for accept in ["text/html", "application/json", "*/*"] {
-        client.send(format!(
-            "<b>X HTTP/1.1\r\nHost: a.test\r\nAccept: {accept}\r\n\r\n"
-        ));
+        client.send(format!("<b>X HTTP/1.1\r\nHost: a.test\r\nAccept: {accept}\r\n\r\n"));
         let answer = client.answer();
         assert_eq!(answer.status(), 400);
         assert!(!answer.text().contains("<b>"));
@@ -176,7 +174,9 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     client.send("\r\n\r\n");
     assert_eq!(client.answer().status(), 400);
     let mut client = Http::connect(gate.address());
-    client.send("GET /no/\"}{x HTTP/1.1\r\nHost: a.test\r\nUser-Agent: \\\"\t\u{85}\u{2028}\r\nReferer: \"\\\r\n\r\n");
+    client.send(
+        "GET /no/\"}{x HTTP/1.1\r\nHost: a.test\r\nUser-Agent: \\\"\t\u{85}\u{2028}\r\nReferer: \"\\\r\n\r\n",
+    );
     assert_eq!(client.answer().status(), 403);
     let line = gate.line("odd texts", |line| line["target"] == "/no/\"}{x");
     assert_eq!(line["referer"], "\"\\");
@@ -198,7 +198,11 @@ fn floods_are_refused_with_a_cause() {
         (format!("GET /{} HTTP/1.1\r\nHost: a.test\r\n\r\n", "y".repeat(100_000)), 431, "limit"),
         ("y".repeat(100_000), 431, "limit"),
         ("X: y\r\n".repeat(20_000), 431, "limit"),
-        (format!("{post}{}", "1;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\na\r\n".repeat(1_000)), 400, "refused_by_rule"),
+        (
+            format!("{post}{}", "1;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\r\na\r\n".repeat(1_000)),
+            400,
+            "refused_by_rule",
+        ),
         (format!("{post}1;{}", "x".repeat(100_000)), 400, "refused_by_rule"),
         (format!("{post}1{}", " ".repeat(100_000)), 400, "refused_by_rule"),
         (format!("{post}0\r\n{}\r\n", "X: y\r\n".repeat(129)), 400, "refused_by_rule"),
@@ -233,7 +237,9 @@ fn floods_are_refused_with_a_cause() {
 fn slow_clients_end_and_others_are_served_meanwhile() {
     let big = "x".repeat(16 * 1024 * 1024);
     let origin = Origin::tcp().answering(move |request| match request.first_line() {
-        "GET /big HTTP/1.1" => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes(),
+        "GET /big HTTP/1.1" => {
+            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes()
+        }
         _ => b"HTTP/1.1 204 No Content\r\n\r\n".to_vec(),
     });
     let toml = "timeouts = { head = \"500ms\" }\nrates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"1s\" }\n".to_owned()
@@ -253,8 +259,10 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
     // The head and the bodies come on, byte by byte, and are too slow all the same.
     let (mut writer, mut body) = (head.stream.another(), length.stream.another());
     std::thread::scope(|scope| {
-        scope.spawn(move || while writer.write_all(b"x").is_ok() && body.write_all(b"x").is_ok() && body.is_quiet() {
-            std::thread::sleep(Duration::from_millis(20));
+        scope.spawn(move || {
+            while writer.write_all(b"x").is_ok() && body.write_all(b"x").is_ok() && body.is_quiet() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
         });
         for client in [&mut head, &mut old, &mut length, &mut chunks] {
             let answer = client.answer();
@@ -284,7 +292,8 @@ fn connections_that_stall_within_a_head_take_little_memory() {
     assert_eq!(status(&gate, "/"), 200);
     let memory = |gate: &Lockgate| {
         let rollup = gate.proc("smaps_rollup");
-        let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("Linux says so").to_owned();
+        let line =
+            rollup.lines().find_map(|line| line.strip_prefix("Pss:")).expect("Linux says so").to_owned();
         line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * 1024
     };
     let before = memory(&gate);
@@ -315,7 +324,8 @@ fn connections_that_stall_within_a_head_take_little_memory() {
 fn a_reset_at_any_moment_harms_nobody() {
     let origin = told();
     let gate = lockgate().workers(2).start(&plain_site(origin.address()));
-    let request = "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
+    let request =
+        "POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX: y\r\n\r\n";
     for end in 0..=request.len() {
         for reset in [true, false] {
             let mut client = Http::connect(gate.address());

@@ -97,13 +97,20 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
             }
             assert_eq!(got.status(), 502, "{answer:?}");
             let status = got.field("proxy-status").unwrap();
-            assert!(status.contains("http_protocol_error") || status.contains("http_upgrade_failed"), "{status}");
+            assert!(
+                status.contains("http_protocol_error") || status.contains("http_upgrade_failed"),
+                "{status}"
+            );
             assert!(!got.text().contains("hello"));
             closed(&mut upstream, answer);
             let line = gate.line(answer, |line| {
                 line["client_port"] == client.stream.local_address().port() && line["status"] == 502
             });
-            assert_eq!((&line["cause"], &line["side"]), (&"refused_by_rule".into(), &"upstream".into()), "{answer:?}");
+            assert_eq!(
+                (&line["cause"], &line["side"]),
+                (&"refused_by_rule".into(), &"upstream".into()),
+                "{answer:?}"
+            );
             let detail = line["detail"].as_str().unwrap_or_default();
             assert!(detail.contains(why) || *why == "another protocol", "{answer:?}: {detail}");
         }
@@ -133,7 +140,11 @@ fn what_follows_an_answer_is_nobodys() {
             let mut upstream = origin.http();
             upstream.request();
             upstream.send(format!("{answer}{surplus}"));
-            let got = if method == "HEAD" { lockgate_testkit::Message { head: client.head(), ..Default::default() } } else { client.answer() };
+            let got = if method == "HEAD" {
+                lockgate_testkit::Message { head: client.head(), ..Default::default() }
+            } else {
+                client.answer()
+            };
             assert_eq!((got.status(), got.text()), (status, body), "{answer:?} {surplus:?}");
             closed(&mut upstream, answer);
             // The client's own connection is as good as before.
@@ -190,7 +201,8 @@ fn a_truncated_answer_is_delivered_as_truncated() {
                 drop(upstream);
             }
             let (body, end) = client.end();
-            let says = format!("{answer:?} over {version} became {got:?} {:?}", body.escape_ascii().to_string());
+            let says =
+                format!("{answer:?} over {version} became {got:?} {:?}", body.escape_ascii().to_string());
             assert!(!body.ends_with(b"0\r\n\r\n"), "{says}");
             // Without a length or chunks, only a reset says that something is missing.
             let told = got.to_ascii_lowercase();
@@ -234,7 +246,8 @@ fn an_answer_may_come_byte_by_byte() {
 fn a_flood_of_interim_answers_is_an_error() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
-    let hint = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let hint =
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
     for version in ["1.1", "1.0"] {
         let mut client = Http::connect(gate.address());
         client.send(format!("GET / HTTP/{version}\r\nHost: a.test\r\n\r\n"));
@@ -282,7 +295,8 @@ fn a_head_that_is_too_large_is_a_502_with_its_cause() {
     }
     // What is just small enough passes.
     let fields = "X: y\r\n".repeat(127);
-    let (mut client, _) = answered(&gate, &origin, format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(), usize::MAX);
+    let (mut client, _) =
+        answered(&gate, &origin, format!("HTTP/1.1 200 OK\r\n{fields}{end}").as_bytes(), usize::MAX);
     assert_eq!(client.answer().all("x").count(), 127);
 }
 
@@ -307,7 +321,11 @@ fn floods_around_chunks_end_the_answer() {
         let (got, _) = client.end();
         assert!(!got.ends_with(b"0\r\n\r\n"), "{} …", &body[..40]);
         let line = gate.line("a cause", |line| line["client_port"] == client.stream.local_address().port());
-        assert_eq!((&line["cause"], &line["side"]), (&"refused_by_rule".into(), &"upstream".into()), "{line}");
+        assert_eq!(
+            (&line["cause"], &line["side"]),
+            (&"refused_by_rule".into(), &"upstream".into()),
+            "{line}"
+        );
     }
     // The next client is served.
     let (mut client, _) = answered(&gate, &origin, b"HTTP/1.1 204 No Content\r\n\r\n", usize::MAX);

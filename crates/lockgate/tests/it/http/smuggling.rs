@@ -197,8 +197,18 @@ fn a_request_that_could_be_for_two_hosts_is_refused() {
         "Host: a.test\0\r\n",
         "X: y\r\n Host: a.test\r\n",
     ];
-    let targets = ["http://user@a.test/", "http:///", "http://a.test:x/", "http://", "ftp://a.test/", "a.test", "*", "?", "http:/a.test/"]
-        .map(|target| (format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n{SMUGGLED}").into_bytes(), 400));
+    let targets = [
+        "http://user@a.test/",
+        "http:///",
+        "http://a.test:x/",
+        "http://",
+        "ftp://a.test/",
+        "a.test",
+        "*",
+        "?",
+        "http:/a.test/",
+    ]
+    .map(|target| (format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n{SMUGGLED}").into_bytes(), 400));
     // Host must be a good one even where the target has its own.
     let both = ["", "Host: a.test\r\nHost: a.test\r\n", "Host: a@b\r\n"]
         .map(|host| (format!("GET http://a.test/ HTTP/1.1\r\n{host}\r\n{SMUGGLED}").into_bytes(), 400));
@@ -269,11 +279,31 @@ fn the_origin_gets_framing_of_ours() {
     for (sent, field, value, body) in [
         ("content-length:\t007 \r\n\r\nabcdefg", "content-length", "7", "abcdefg"),
         ("CONTENT-LENGTH: 0\r\n\r\n", "content-length", "0", ""),
-        ("transfer-ENCODING: Chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n00004 \t;z\r\ndefg\r\n000\r\n\r\n", "transfer-encoding", "chunked", "abcdefg"),
+        (
+            "transfer-ENCODING: Chunked\r\n\r\n3;x=\"y\"\r\nabc\r\n00004 \t;z\r\ndefg\r\n000\r\n\r\n",
+            "transfer-encoding",
+            "chunked",
+            "abcdefg",
+        ),
         // What Connection names is removed, never what framing or routing rests on ("hop-by-hop abuse").
-        ("Connection: host, content-length, transfer-encoding\r\nContent-Length: 3\r\n\r\nabc", "content-length", "3", "abc"),
-        ("Connection: content-length\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "transfer-encoding", "chunked", "abc"),
-        ("Connection: close, transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", "transfer-encoding", "chunked", "abc"),
+        (
+            "Connection: host, content-length, transfer-encoding\r\nContent-Length: 3\r\n\r\nabc",
+            "content-length",
+            "3",
+            "abc",
+        ),
+        (
+            "Connection: content-length\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "transfer-encoding",
+            "chunked",
+            "abc",
+        ),
+        (
+            "Connection: close, transfer-encoding\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "transfer-encoding",
+            "chunked",
+            "abc",
+        ),
     ] {
         // GET and the like may have bodies, too ("0.CL").
         for method in ["POST", "GET", "HEAD", "DELETE", "OPTIONS", "BREW"] {
@@ -335,7 +365,8 @@ fn an_unread_body_is_never_the_next_request() {
                 continue;
             }
             let head = format!("POST {path} HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n");
-            let body = if begin.is_empty() { SMUGGLED.to_owned() } else { format!("{begin}\r\n{SMUGGLED}{end}") };
+            let body =
+                if begin.is_empty() { SMUGGLED.to_owned() } else { format!("{begin}\r\n{SMUGGLED}{end}") };
             // With its head, or behind the answer.
             for together in [true, false] {
                 let mut client = Http::connect(gate.address());
@@ -369,7 +400,10 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
             if together && expect.is_empty() {
                 continue;
             }
-            let head = format!("POST / HTTP/1.1\r\nHost: a.test\r\n{expect}Content-Length: {}\r\n\r\n", SMUGGLED.len());
+            let head = format!(
+                "POST / HTTP/1.1\r\nHost: a.test\r\n{expect}Content-Length: {}\r\n\r\n",
+                SMUGGLED.len()
+            );
             let mut client = Http::connect(gate.address());
             client.send(if together { format!("{head}{SMUGGLED}") } else { head });
             let mut upstream = origin.http();
@@ -448,11 +482,19 @@ fn a_switch_that_was_not_agreed_on_is_an_error() {
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", h2c, true),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\n", bare, true),
         // What an origin would then be sent unread are requests (h2c smuggling; RFC 2817 likewise).
-        ("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n", h2c, false),
+        (
+            "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n",
+            h2c,
+            false,
+        ),
         ("Connection: Upgrade\r\nUpgrade: H2C\r\n", h2c, false),
         ("Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n", h2c, false),
         ("Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n", h2c, false),
-        ("Connection: Upgrade\r\nUpgrade: HTTP/2.0\r\n", "HTTP/1.1 101 X\r\nUpgrade: HTTP/2.0\r\n\r\n", false),
+        (
+            "Connection: Upgrade\r\nUpgrade: HTTP/2.0\r\n",
+            "HTTP/1.1 101 X\r\nUpgrade: HTTP/2.0\r\n\r\n",
+            false,
+        ),
         ("Connection: Upgrade\r\nUpgrade: TLS/1.0\r\n", "HTTP/1.1 101 X\r\nUpgrade: TLS/1.0\r\n\r\n", false),
         // The body has not come: what follows is still that.
         (body, websocket, true),
@@ -483,7 +525,8 @@ fn early_bytes_of_an_upgrade_wait_for_the_agreement() {
     let mut upstream = origin.http();
     upstream.head();
     assert!(upstream.stream.another().is_quiet(), "bytes before the 101");
-    upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\nhello");
+    upstream
+        .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\nhello");
     upstream.expect(&early);
     assert_eq!(client.answer().status(), 101);
     client.expect("hello");
@@ -520,7 +563,12 @@ fn connection_cannot_remove_what_we_say() {
     assert_eq!((request.field("x-own"), request.field("connection")), (None, None));
     upstream.send("HTTP/1.1 200 OK\r\nConnection: x-policy, x-secret\r\nX-Secret: 1\r\nX-Policy: lax\r\nContent-Length: 0\r\n\r\n");
     let answer = client.answer();
-    assert_eq!((answer.field("x-policy"), answer.field("x-secret")), (Some("strict"), None), "{}", answer.head);
+    assert_eq!(
+        (answer.field("x-policy"), answer.field("x-secret")),
+        (Some("strict"), None),
+        "{}",
+        answer.head
+    );
 }
 
 /// RFC 9110 §6.5.1: trailers that would be framing, routing, credentials or who asks, were they fields of the head, do not
@@ -559,7 +607,8 @@ fn names_with_underscores_do_not_stand_for_ours() {
     let mut upstream = origin.http();
     let request = upstream.request();
     assert_eq!((request.text(), request.field("x_own")), ("ab", Some("1")));
-    for name in ["transfer_encoding", "content_length", "x_forwarded_for", "x-forwarded_host", "x_request_id"] {
+    for name in ["transfer_encoding", "content_length", "x_forwarded_for", "x-forwarded_host", "x_request_id"]
+    {
         assert_eq!(request.field(name), None, "{}", request.head);
     }
 }
