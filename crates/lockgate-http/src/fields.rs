@@ -48,6 +48,10 @@ known! {
 }
 
 impl Known {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
     /// What `name` is, whatever its case.
     pub fn of(name: &[u8]) -> Option<Self> {
         // Length and first letter leave one candidate, which most names of that length are not.
@@ -97,6 +101,15 @@ struct Line {
     name: Span,
     value: Span,
     known: Option<Known>,
+    /// Whether it stands in the text as it would be written: `name: value` and CR LF.
+    plain: bool,
+}
+
+impl Line {
+    /// The whole of it in the text, if it is plain.
+    fn whole(&self) -> Option<Range<usize>> {
+        self.plain.then(|| self.name.start as usize..self.value.end as usize + 2)
+    }
 }
 
 /// One field line.
@@ -116,6 +129,8 @@ pub struct Fields {
     /// The head as it was received, and behind it what was added.
     text: Vec<u8>,
     lines: Vec<Line>,
+    /// A bit for each known name that may be there: most that are asked for are not.
+    present: u32,
 }
 
 impl Fields {
@@ -124,6 +139,7 @@ impl Fields {
         self.text.clear();
         self.text.extend_from_slice(text);
         self.lines.clear();
+        self.present = 0;
     }
 
     pub(crate) fn text(&self) -> &[u8] {
@@ -132,7 +148,13 @@ impl Fields {
 
     pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
         let known = Known::of(&self.text[name.clone()]);
-        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known });
+        if let Some(known) = known {
+            self.present |= known.bit();
+        }
+        let between = self.text.get(name.end..value.start);
+        let behind = self.text.get(value.end..value.end + 2);
+        let plain = between == Some(b": ") && behind == Some(b"\r\n");
+        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known, plain });
     }
 
     /// How many lines there are.
@@ -156,7 +178,8 @@ impl Fields {
 
     /// The values of one name, a line each.
     pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
-        self.lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
+        let lines = if self.present & known.bit() == 0 { &[] } else { self.lines.as_slice() };
+        lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
     }
 
     /// The value of a name's first line.
@@ -179,13 +202,35 @@ impl Fields {
         self.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
+    /// Appends to `out` the lines that `keep` says yes to, as they go over the wire.
+    ///
+    /// Lines that stand one behind the other in the head as it was received are copied together.
+    pub fn write(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field<'_>) -> bool) {
+        let mut run = 0..0;
+        for line in &self.lines {
+            let field =
+                Field { name: line.name.of(&self.text), value: line.value.of(&self.text), known: line.known };
+            if !keep(&field) {
+                continue;
+            }
+            match line.whole() {
+                Some(whole) if whole.start == run.end => run.end = whole.end,
+                Some(whole) => out.extend_from_slice(&self.text[std::mem::replace(&mut run, whole)]),
+                None => {
+                    out.extend_from_slice(&self.text[std::mem::take(&mut run)]);
+                    crate::h1::encode::field(out, field.name, field.value);
+                }
+            }
+        }
+        out.extend_from_slice(&self.text[run]);
+    }
+
     /// Adds a line at the end. Name and value are the caller's to have checked: they go over the wire as they are.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
-        self.text.extend_from_slice(name);
-        let between = self.text.len();
-        self.text.extend_from_slice(value);
-        self.push(start..between, between..self.text.len());
+        crate::h1::encode::field(&mut self.text, name, value);
+        let behind = start + name.len();
+        self.push(start..behind, behind + 2..self.text.len() - 2);
     }
 
     /// Leaves only the lines that `keep` says yes to.
@@ -206,6 +251,7 @@ impl Fields {
                 let start = self.text.len();
                 self.text.extend_from_slice(&value);
                 line.value = Span::new(start..self.text.len());
+                line.plain = false;
             }
             value.clear();
         }

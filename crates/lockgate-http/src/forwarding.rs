@@ -126,7 +126,6 @@ fn is_like_ours(name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
-    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -172,7 +171,7 @@ mod tests {
     fn told(client: Client<'_>, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
-        encode::fields(&mut out, &sent, |field| !client.replaces(field));
+        sent.write(&mut out, |field| !client.replaces(field));
         client.tell(&sent, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }

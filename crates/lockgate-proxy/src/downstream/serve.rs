@@ -238,7 +238,7 @@ impl Connection {
             secure,
             method: head.method_name(),
             client,
-            id: id.as_str().as_bytes(),
+            id: id.as_bytes(),
         };
         match &route.action {
             Action::Proxy(proxy) => {
@@ -425,7 +425,7 @@ impl Connection {
             secure: self.negotiated.is_some(),
             method: &method,
             client: seen.client,
-            id: seen.id.as_str().as_bytes(),
+            id: seen.id.as_bytes(),
         };
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
@@ -528,7 +528,7 @@ impl Connection {
         let out = down.writer.head();
         encode::status_line(out, own.status, reason(own.status).as_bytes());
         encode::field(out, b"Date", &date);
-        encode::fields(out, &fields, |_| true);
+        fields.write(out, |_| true);
         if !matches!(own.status, 204 | 304) {
             encode::content_length(out, own.body.len() as u64);
         }

@@ -172,7 +172,7 @@ impl Writer {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {
                 out.extend_from_slice(b"0\r\n");
-                encode::fields(out, trailers, |_| true);
+                trailers.write(out, |_| true);
                 encode::end(out);
             }
         }

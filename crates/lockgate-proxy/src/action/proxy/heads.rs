@@ -25,7 +25,7 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         exchange.worker.blocks.take_back(target);
     }
     encode::field(out, b"Host", asked.host);
-    encode::fields(out, &head.fields, |field| {
+    head.fields.write(out, |field| {
         field.known != Some(Known::Host)
             && onward.passes(field)
             && !client.replaces(field)
@@ -167,5 +167,5 @@ pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
     let onward = Onward::of(fields);
-    encode::fields(out, fields, |field| onward.passes(field));
+    fields.write(out, |field| onward.passes(field));
 }
