@@ -227,7 +227,9 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
 /// most of a head is.
 pub(crate) fn is_text(text: &[u8]) -> bool {
     let (words, rest) = text.as_chunks::<8>();
-    words.iter().all(|word| !may_be_control(u64::from_le_bytes(*word)) || word.iter().all(|byte| !is_control(*byte)))
+    words
+        .iter()
+        .all(|word| !may_be_control(u64::from_le_bytes(*word)) || word.iter().all(|byte| !is_control(*byte)))
         && rest.iter().all(|byte| !is_control(*byte))
 }
 
