@@ -135,10 +135,10 @@ impl Refusal<'_> {
 
 impl Connection {
     /// Answers one request.
-    pub(super) async fn respond<'s>(
+    pub(super) async fn respond(
         &mut self,
         down: &mut Link,
-        sites: &'s Sites,
+        sites: &Sites,
         head: &mut RequestHead,
         asking: &mut Asking,
         began: Instant,

@@ -555,3 +555,74 @@ fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
         assert_eq!(client.answer().text(), "new");
     }
 }
+
+#[test]
+fn of_connections_that_are_too_many_the_rest_is_closed() {
+    let together = Arc::new(Barrier::new(6));
+    let origin = Origin::tcp().answering(move |_| {
+        together.wait();
+        ok("app")
+    });
+    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ max = 2 }}", origin.address()));
+    let gate = lockgate().start(&toml);
+    closed_loop(&gate, 6, 1);
+    assert_eq!(origin.accepted(), 6);
+    gate.wait_for_sample("lockgate_upstream_idle_connections", &[], 2.0);
+}
+
+#[test]
+fn a_place_at_an_endpoint_is_given_back_however_its_request_has_ended() {
+    let origin = Origin::tcp();
+    let toml = pooled(format!(
+        "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 0 }}",
+        origin.address()
+    ));
+    let gate = lockgate().start(&("timeouts = { response = \"200ms\" }\n".to_owned() + &toml));
+    let ended = || {
+        gate.wait_for_sample("lockgate_requests_in_flight", &[], 0.0);
+        gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[], 0.0);
+        gate.wait_for_sample("lockgate_upgraded_connections", &[], 0.0);
+    };
+    let half = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf";
+    let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n";
+    for (said, leaves) in [
+        ("", "nobody"),
+        ("", "client"),
+        ("", "endpoint"),
+        ("HTTP/1.1 200 OK\r\nX: y", "endpoint"),
+        ("nonsense\r\n\r\n", "nobody"),
+        (half, "client"),
+        (half, "endpoint"),
+        ("HTTP/1.1 200 OK\r\n\r\nuntil the end", "endpoint"),
+        (switch, "client"),
+        (switch, "endpoint"),
+        ("HTTP/1.1 100 Continue\r\n\r\n", "endpoint"),
+    ] {
+        let mut client = Http::connect(gate.address());
+        client.send("POST / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade, close\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n");
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(said);
+        if !said.is_empty() && leaves == "client" {
+            client.head();
+        }
+        match leaves {
+            "client" => client.stream.reset(),
+            "endpoint" => {
+                drop(upstream);
+                let _ = client.end();
+                drop(client);
+            }
+            _ => drop(client.head()),
+        }
+        ended();
+        // There is room again.
+        let mut client = Http::connect(gate.address());
+        client.send(get("/next"));
+        let mut upstream = origin.http();
+        assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1", "{said:?} {leaves}");
+        upstream.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nnext");
+        assert_eq!(client.answer().text(), "next");
+        ended();
+    }
+}

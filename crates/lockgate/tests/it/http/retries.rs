@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, bytes};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, bytes, server_config};
 use serde_json::Value;
 
 use super::{get, ok, plain_site, pooled, with_body};
-use crate::scene::{deserted, lockgate};
+use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 /// The same body in two pieces.
 fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
@@ -360,4 +360,152 @@ fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is()
     upstream.send(ok("whole"));
     assert_eq!(client.answer().text(), "whole");
     assert!(gate.metrics().contains("lockgate_upstream_latency_ewma_seconds{"));
+}
+
+#[test]
+fn an_endpoint_that_closes_after_every_answer_without_a_word_fails_nobody() {
+    let origin = Origin::tcp().serve(|wire| {
+        let mut http = Http::over(wire.another());
+        if let Some(request) = http.next_request() {
+            http.send(ok(&request.body.len().to_string()));
+        }
+    });
+    let gate = lockgate().workers(2).start(&plain_site(origin.address()));
+    let address = gate.address();
+    let (body, asked) = (bytes(1, 10_000), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for method in ["GET", "PUT", "PUT", "DELETE"] {
+            let (body, asked) = (&body, &asked);
+            scope.spawn(move || {
+                let mut client = Http::connect(address);
+                for _ in 0..100 {
+                    let body = if method == "PUT" { body.as_slice() } else { b"" };
+                    client.send(with_body(method, body));
+                    let answer = client.answer();
+                    assert_eq!((answer.status(), answer.text()), (200, body.len().to_string().as_str()));
+                    asked.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert_eq!(asked.load(Ordering::SeqCst), 400);
+}
+
+#[test]
+fn a_kept_connection_under_tls_is_no_other() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let served = server_config(&site.issued, None);
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}",
+        origin.address()
+    )));
+    let accept = || Http::over(Tls::accept(&served, origin.accept()).unwrap());
+    // It ends in an orderly way, by a mere close, or as the request arrives.
+    for (way, method) in [(0, "GET"), (0, "POST"), (1, "GET"), (1, "POST"), (2, "GET"), (2, "PUT")] {
+        let mut client = Http::connect(gate.address());
+        client.send(get("/first"));
+        let mut upstream = accept();
+        upstream.request();
+        upstream.send(ok("first"));
+        assert_eq!(client.answer().text(), "first");
+        let request = with_body(method, b"body");
+        match way {
+            0 => {
+                upstream.stream.finish();
+                drop(upstream);
+                client.send(&request);
+            }
+            1 => {
+                drop(upstream);
+                client.send(&request);
+            }
+            _ => {
+                client.send(&request);
+                assert_eq!(upstream.request().body, b"body");
+                drop(upstream);
+            }
+        }
+        let mut upstream = accept();
+        assert_eq!(upstream.request().body, b"body");
+        // The next round begins with a new one.
+        upstream.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 6\r\n\r\nsecond");
+        assert_eq!(client.answer().text(), "second", "{way} {method}");
+    }
+}
+
+#[test]
+fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_header() {
+    let origin = Origin::tcp();
+    let gate =
+        lockgate().start(&pooled(format!("endpoints = [\"{}\"]\nproxy_protocol = \"v1\"", origin.address())));
+    let introduced = || {
+        let mut upstream = origin.http();
+        assert!(upstream.line().starts_with("PROXY TCP4 127.0.0.1 "));
+        upstream
+    };
+    let mut client = Http::connect(gate.address());
+    client.send(get("/first"));
+    let mut upstream = introduced();
+    upstream.request();
+    upstream.send(ok("first"));
+    assert_eq!(client.answer().text(), "first");
+    client.send(with_body("PUT", b"body"));
+    assert_eq!(upstream.request().body, b"body");
+    drop(upstream);
+    let mut upstream = introduced();
+    assert_eq!(upstream.request().body, b"body");
+    upstream.send(ok("second"));
+    assert_eq!(client.answer().text(), "second");
+}
+
+#[test]
+fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (mut client, mut upstream) = kept(&gate, &origin);
+    client.send("PUT / HTTP/1.1\r\nHost: a.test\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    upstream.head();
+    drop(upstream);
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.send("HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!(client.answer().status(), 100);
+    client.send("body");
+    upstream.expect("body");
+    upstream.send(ok("taken"));
+    assert_eq!(client.answer().text(), "taken");
+}
+
+#[test]
+fn requests_that_came_together_are_each_answered_once_and_in_order() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send([get("/1").into_bytes(), with_body("POST", b"pay"), get("/3").into_bytes()].concat());
+    for (line, name) in [("GET /1 HTTP/1.1", "one"), ("POST / HTTP/1.1", "two"), ("GET /3 HTTP/1.1", "three")]
+    {
+        // None says that it closes; that it has is seen before the next is sent.
+        let mut upstream = origin.http();
+        assert_eq!(upstream.request().first_line(), line);
+        upstream.send([ok(name), b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nextra".to_vec()].concat());
+        assert_eq!(client.answer().text(), name);
+    }
+}
+
+#[test]
+fn a_request_of_http_1_0_is_made_good_as_any_other() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (_client, mut upstream) = kept(&gate, &origin);
+    let mut client = Http::connect(gate.address());
+    client.send_in(1, "GET /old HTTP/1.0\r\nHost: a.test\r\n\r\n");
+    upstream.request();
+    drop(upstream);
+    let mut upstream = origin.http();
+    assert_eq!(upstream.request().first_line(), "GET /old HTTP/1.1");
+    upstream.send(ok("second"));
+    assert_eq!(client.answer().text(), "second");
+    client.expect_end();
 }
