@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
 use lockgate_http::h1::{HeadError, framing, parse};
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
@@ -182,6 +183,12 @@ impl Proxy {
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
         let mut uploaded = false;
+        // RFC 9110 §10.1.1: until it is told to go on, the client waits for the origin, and not we for the client.
+        let mut invited =
+            exchange.length == BodyLength::Empty || exchange.head.fields.first(Known::Expect).is_none();
+        if let (false, Some(response)) = (invited, self.response) {
+            guard.phase(response);
+        }
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
@@ -203,6 +210,13 @@ impl Proxy {
                                 Poll::Ready(Ok(true)) => Ok(()),
                                 _ => Err(Unanswered::broken(up, error)),
                             });
+                        }
+                        Poll::Pending if !invited && down.reader.taken() == 0 => {
+                            guard.watch().waits(Waiting::Otherwise);
+                        }
+                        Poll::Pending if !invited => {
+                            invited = true;
+                            guard.settle();
                         }
                         Poll::Pending => {}
                     }
@@ -230,6 +244,9 @@ impl Proxy {
                 return Ok(());
             }
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            if answer.status == 100 && !std::mem::replace(&mut invited, true) && !uploaded {
+                guard.settle();
+            }
         }
         Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
     }
@@ -303,6 +320,7 @@ impl Proxy {
         if let Err(failure) = delivered {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.
+                guard.watch().waits(Waiting::ForRoom);
                 let Link { stream, writer, .. } = &mut *exchange.down;
                 let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
             }
@@ -413,6 +431,7 @@ async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead
     }
     heads::switched(exchange, answer);
     exchange.outcome.status = answer.status;
+    exchange.guard.watch().waits(Waiting::ForRoom);
     let Link { stream, writer, .. } = &mut *exchange.down;
     match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,

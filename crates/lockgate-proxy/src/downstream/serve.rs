@@ -134,10 +134,10 @@ impl Refusal<'_> {
 
 impl Connection {
     /// Answers one request.
-    pub(super) async fn respond<'s>(
+    pub(super) async fn respond(
         &mut self,
         down: &mut Link,
-        sites: &'s Sites,
+        sites: &Sites,
         head: &mut RequestHead,
         asking: &mut Asking,
         began: Instant,
@@ -311,10 +311,10 @@ impl Connection {
     }
 
     /// Which site's it is, and what that does with it.
-    fn find<'s, 'h>(
+    fn find<'s>(
         &self,
         sites: &'s Sites,
-        head: &'h RequestHead,
+        head: &RequestHead,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
         let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
@@ -596,7 +596,8 @@ impl Connection {
         if status == 101 {
             cells.upgrades.inc();
         }
-        let page = (status < 400).then(|| head.target());
+        let asked = asked(head).ok();
+        let page = asked.as_ref().filter(|_| status < 400).map(|asked| asked.path);
         let referer = head.fields.named(b"referer").next();
         self.worker.popular.borrow_mut().record(
             began_at,
@@ -607,7 +608,6 @@ impl Connection {
         let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
-        let asked = asked(head).ok();
         let client = if ip_of(self.client) == seen.client {
             address(self.client)
         } else {
