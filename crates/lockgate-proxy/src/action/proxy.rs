@@ -236,6 +236,12 @@ impl Proxy {
         let mut stuck = None;
         exchange.outcome.awaited = false;
         let mut broken = None;
+        // RFC 9110 §10.1.1: until it is told to go on, the client waits for the origin, and not we for the client.
+        let mut invited =
+            exchange.length == BodyLength::Empty || exchange.head.fields.first(Known::Expect).is_none();
+        if let (false, Some(response)) = (invited, self.response) {
+            guard.phase(response);
+        }
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
@@ -258,8 +264,15 @@ impl Proxy {
                                 guard.phase(response);
                             }
                         }
+                        Poll::Pending if !invited && down.reader.taken() == 0 => {
+                            at_once = false;
+                            guard.watch().waits(Waiting::Otherwise);
+                        }
                         Poll::Pending => {
                             at_once = false;
+                            if !std::mem::replace(&mut invited, true) {
+                                guard.settle();
+                            }
                             let now = up.writer.is_blocked().then(|| up.writer.moved());
                             if now != stuck {
                                 stuck = now;
@@ -297,6 +310,9 @@ impl Proxy {
             }
             exchange.outcome.awaited |= answer.status == 100;
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            if answer.status == 100 && !std::mem::replace(&mut invited, true) && !uploaded {
+                guard.settle();
+            }
         }
         Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
     }
@@ -375,6 +391,7 @@ impl Proxy {
         if let Err(failure) = delivered {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.
+                guard.watch().waits(Waiting::ForRoom);
                 let Link { stream, writer, .. } = &mut *exchange.down;
                 let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
             }
@@ -490,6 +507,7 @@ async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead
     }
     heads::switched(exchange, answer);
     exchange.outcome.status = answer.status;
+    exchange.guard.watch().waits(Waiting::ForRoom);
     let Link { stream, writer, .. } = &mut *exchange.down;
     match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,

@@ -222,6 +222,7 @@ impl Connection {
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
         down.writer.head().extend_from_slice(&early);
+        self.guard.idle(idle);
         let Link { stream, writer, .. } = &mut down;
         if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
             return Ending::new(Cause::ClientReset, Side::Downstream);
@@ -237,7 +238,6 @@ impl Connection {
             Err(error) => return Ending::because(Cause::Internal, Side::Lockgate, error),
         };
         self.guard.settle();
-        self.guard.idle(idle);
         self.guard.watch().waits(Waiting::Otherwise);
         match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
             Ok(end) => ending(end),

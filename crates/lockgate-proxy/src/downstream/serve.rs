@@ -620,7 +620,8 @@ impl Connection {
         if status == 101 {
             cells.upgrades.inc();
         }
-        let page = (status < 400).then(|| head.target());
+        let asked = asked(head).ok();
+        let page = asked.as_ref().filter(|_| status < 400).map(|asked| asked.path);
         let referer = head.fields.named(b"referer").next();
         self.worker.popular.borrow_mut().record(
             began_at,
@@ -631,7 +632,6 @@ impl Connection {
         let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
-        let asked = asked(head).ok();
         let client = if ip_of(self.client) == seen.client {
             address(self.client)
         } else {

@@ -1,6 +1,6 @@
 //! Who may come: passwords, networks, and whose word about a client is taken.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Wire, eventually};
@@ -30,7 +30,7 @@ fn users(folder: &Folder) -> PathBuf {
 }
 
 /// A site in front of `origin` for who is in the file.
-fn guarded(origin: &str, file: &PathBuf) -> String {
+fn guarded(origin: &str, file: &Path) -> String {
     plain_site(origin) + &format!("auth = {{ basic = \"{}\", realm = 'the \"inner\" ring' }}\n", text(file))
 }
 

@@ -323,6 +323,54 @@ fn whoever_waits_for_a_pausing_origin_is_not_slow() {
     assert_eq!(poll.answer().status(), 204);
 }
 
+/// RFC 9110 §10.1.1
+#[test]
+fn whoever_waits_to_be_told_to_go_on_is_not_slow_and_then_may_be() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&with_slow(&origin));
+    for goes_on in [true, false] {
+        let mut client = Http::connect(gate.address());
+        client.send("PUT /big HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+        let mut upstream = origin.http();
+        upstream.head();
+        grace_passes(&gate);
+        upstream.send("HTTP/1.1 100 Continue\r\n\r\n");
+        assert_eq!(client.answer().status(), 100);
+        if goes_on {
+            client.send("body");
+            upstream.expect("body");
+            upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
+            assert_eq!(client.answer().status(), 204);
+        } else {
+            assert_eq!(client.answer().status(), 408);
+        }
+    }
+    // An origin that says nothing at all is the one that is late.
+    let late = plain_site(origin.address());
+    let gate = lockgate().start(&format!("timeouts = {{ response = \"300ms\" }}\n{late}"));
+    let mut client = Http::connect(gate.address());
+    client.send("PUT / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    assert_eq!(client.answer().status(), 504);
+}
+
+#[test]
+fn a_head_that_comes_too_slowly_is_answered_by_408_and_an_idle_connection_ends_without_a_word() {
+    let gate =
+        lockgate().start(&("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &own("")));
+    let mut client = Http::connect(gate.address());
+    assert_eq!(ask(&mut client, "").status(), 200);
+    client.send("GET /half HTTP/1.1\r\nHost:");
+    let answer = client.answer();
+    assert_eq!((answer.status(), answer.field("connection")), (408, Some("close")));
+    let line = gate.line("the late head", |line| line["status"] == 408);
+    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
+    assert!(line["duration_seconds"].as_f64().unwrap() > 0.2, "{line}");
+    let mut idle = Http::connect(gate.address());
+    assert_eq!(ask(&mut idle, "").status(), 200);
+    idle.expect_end();
+    assert_eq!(gate.lines().len(), 3);
+}
+
 #[test]
 fn an_upload_that_the_origin_does_not_read_is_not_slow() {
     const LEN: usize = 32 << 20;

@@ -470,9 +470,12 @@ fn hosts_pages_and_referers_are_listed_the_most_first() {
     let toml = "[site.\"a.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n\
                 [site.\"b.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 404\n";
     let gate = lockgate().workers(2).start(toml);
-    for (host, path, times) in
-        [("a.test", "/x?token=1", 6), ("a.test", "/y", 3), ("b.test", "/z", 2), ("evil.test", "/w", 1)]
-    {
+    for (host, path, times) in [
+        ("a.test", "/x?token=1", 6),
+        ("a.test", "http://a.test/y?z", 3),
+        ("b.test", "/z", 2),
+        ("evil.test", "/w", 1),
+    ] {
         for number in 0..times {
             let mut client = Http::connect(gate.address());
             let from = if number % 3 == 0 { "https://news.test/1" } else { "https://other.test/?q" };
