@@ -220,6 +220,31 @@ def whole(program, port, *options, seconds=120, cores=OTHERS, tls="any"):
     return record
 
 
+def traced(program, port, *options, tls="any"):
+    """System calls by name of the program's whole tree during one run of our client, and what the client says."""
+    path = os.path.join(processes.scratch(), "strace.txt")
+    attached = [word for pid in program.tree() for word in ("-p", str(pid))]
+    strace = Process(["strace", "-f", "-c", "-o", path, *attached], OTHERS, "strace")
+    end = time.monotonic() + 5
+    while "attached" not in strace.said() and strace.alive() and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    said = finish_client(client(port, "--timeout", 60, *options, tls=tls), 300)
+    program.until_quiet()
+    strace.signal(signal.SIGINT)
+    strace.wait(5)
+    strace.stop()
+    calls = {}
+    with open(path) as f:
+        for line in f:
+            found = re.match(r" *[\d.]+ +[\d.]+ +\d+ +(\d+) +(?:\d+ +)?(\w+)$", line)
+            if found and found.group(2) != "total":
+                calls[found.group(2)] = calls.get(found.group(2), 0) + int(found.group(1))
+    if not calls:
+        said["failed"]["strace counted nothing: " + " ".join(strace.said().split())[-100:]] = 1
+    return calls, said
+
+
 def ab_requests(size):
     """How many T10 asks for: fewer of the big ones."""
     return 10_000 if size < 500_000 else 5000

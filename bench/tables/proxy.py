@@ -171,3 +171,43 @@ def overload(report, a):
         report.cell("wrk, GET 811 B, c = 5,000, kept connections", rows, [*COST, ("max ms", "max", 0), ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(names))
     stop_programs(programs)
     origin.stop()
+
+
+SELDOM = 0.05  # calls a request: what is rarer has no column
+
+
+def syscalls(report, a):
+    """System calls per request on kept connections, counted by strace over a fixed number of requests.
+
+    What connections cost is taken out: it is counted in a run of one request on each, after one without strace for the origin's.
+    """
+    names = [p for p in a.peers if p != "hitch"]
+    report.head("System calls per request", len(a.conns) * len(names) * (a.requests / 2500 + 4))
+    tls = a.front == "https"
+    origin = load.Origin()
+    programs = start_all(names, upstream=origin.tcp, key="ecdsa" if tls else None, http=True)
+    ask = ["--post", a.size] if a.method == "post" else ["--get", a.size]
+    for conns in a.conns:
+        counts, errors = {}, {}
+        for name, program in programs.items():
+            if isinstance(program, str):
+                report.bad |= name.startswith("lockgate")
+                continue
+            each, version = max(1, a.requests // conns), "any" if tls else "off"
+            shape = ["--once", "--connections", conns, *ask, "--requests"]
+            load.whole(program, program.port, *shape, 10, tls=version)
+            opening, first = load.traced(program, program.port, *shape, 1, tls=version)
+            calls, said = load.traced(program, program.port, *shape, 1 + each, tls=version)
+            errors[name] = load.errors_of(first) | load.errors_of(said)
+            requests = max(1, said["requests"] - first["requests"])
+            counts[name] = {call: max(0, n - opening.get(call, 0)) / requests for call, n in calls.items()}
+            report.bad |= name.startswith("lockgate") and bool(errors[name])
+        totals = {name: sum(calls.values()) for name, calls in counts.items()}
+        common = sorted({call for calls in counts.values() for call, n in calls.items() if n >= SELDOM}, key=lambda call: -max(calls.get(call, 0) for calls in counts.values()))
+        lines = [[name, program] if isinstance(program, str) else
+                 [name, f"{totals[name]:.2f}", *(f"{counts[name].get(call, 0):.2f}" for call in common),
+                  f"{totals[name] - sum(counts[name].get(call, 0) for call in common):.2f}", ", ".join(f"**{n} {kind}**" for kind, n in errors[name].items()) or "0"]
+                 for name, program in programs.items()]
+        report.plain(f"{a.method.upper()} {a.size:,} B{' over TLS' if tls else ''}, c = {conns:,}, {max(1, a.requests // conns) * conns:,} requests", ["", "all", *common, "rarer", "errors"], lines)
+    stop_programs(programs)
+    origin.stop()
