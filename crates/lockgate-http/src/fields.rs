@@ -45,6 +45,7 @@ known! {
     XForwardedFor "X-Forwarded-For"
     XForwardedHost "X-Forwarded-Host"
     XForwardedProto "X-Forwarded-Proto"
+    XRequestId "X-Request-Id"
 }
 
 impl Known {
@@ -66,6 +67,7 @@ impl Known {
             (9, b'f') => Self::Forwarded,
             (10, b'c') => Self::Connection,
             (10, b'k') => Self::KeepAlive,
+            (12, b'x') => Self::XRequestId,
             (14, b'c') => Self::ContentLength,
             (15, b'x') => Self::XForwardedFor,
             (16, b'p') => Self::ProxyConnection,

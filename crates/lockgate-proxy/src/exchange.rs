@@ -76,6 +76,8 @@ pub struct Outcome {
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
+    /// Whether the endpoint answered with the whole request before it, or had asked for the rest (RFC 9110 §10.1.1).
+    pub awaited: bool,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
     /// The connection to the endpoint, after both have agreed to speak something else.

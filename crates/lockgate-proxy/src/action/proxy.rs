@@ -11,8 +11,9 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
 use lockgate_http::h1::{HeadError, framing, parse};
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
@@ -233,6 +234,7 @@ impl Proxy {
         let mut uploaded = false;
         // What the endpoint had taken when it began to take no more.
         let mut stuck = None;
+        exchange.outcome.awaited = false;
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
@@ -291,8 +293,11 @@ impl Proxy {
                 Err(cut) => return Err(Unanswered::cut(up, cut, uploaded)),
             }
             if !answer.is_interim() {
+                // What was not asked for may never be read, and then would be the next request.
+                exchange.outcome.awaited |= uploaded && exchange.head.fields.first(Known::Expect).is_none();
                 return Ok(());
             }
+            exchange.outcome.awaited |= answer.status == 100;
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
         }
         Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
@@ -311,8 +316,9 @@ impl Proxy {
         let bad = |error: String| Failure::because(Fault::BadResponse, error);
         let length =
             framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
-        let kept =
-            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
+        let kept = forwarding::keeps_alive(answer.version, &answer.fields)
+            && length != BodyLength::UntilClose
+            && (exchange.outcome.awaited || exchange.length == BodyLength::Empty);
         let up = &mut *lease.link;
         up.reader.begin_body(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
@@ -369,6 +375,10 @@ impl Proxy {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.
                 let Link { stream, writer, .. } = &mut *exchange.down;
                 let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
+            }
+            if onward == BodyLength::UntilClose {
+                // The close is the end of the body here (RFC 9112 §8): only a reset says that it is not.
+                exchange.down.stream.socket().reset_on_close();
             }
             return Err(failure);
         }
@@ -472,7 +482,9 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
 
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
 async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead) -> Result<(), Failure> {
-    if !heads::agrees(exchange.head, answer) {
+    // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
+    let whole = exchange.down.reader.has_ended() && lease.link.writer.has_ended();
+    if !whole || !heads::agrees(exchange.head, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
     heads::switched(exchange, answer);

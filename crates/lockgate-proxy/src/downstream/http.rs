@@ -253,7 +253,7 @@ impl Connection {
 async fn part(stream: &mut Stream) {
     if stream.is_secure() {
         // Who has gone already does not miss it.
-        let _ = poll_fn(|cx| Poll::Ready(stream.finish(cx))).await;
+        let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;
     }
 }
 

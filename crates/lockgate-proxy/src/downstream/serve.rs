@@ -9,6 +9,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client as Told};
 use lockgate_http::h1::{encode, framing};
 use lockgate_http::head::{BodyLength, Method, RequestHead, Version};
+use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::status::reason;
 use lockgate_http::target::{self, TargetError};
 use lockgate_net::listen::Peer;
@@ -170,7 +171,7 @@ impl Connection {
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
-        let told = asking.trusted.then(|| head.fields.named(b"x-request-id").next()).flatten();
+        let told = asking.trusted.then(|| head.fields.first(Known::XRequestId)).flatten();
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| self.worker.shared.request_ids.id(self.id, asking.requests))
     }
@@ -208,7 +209,8 @@ impl Connection {
         let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
-                let keep = keep && refusal.fault != Fault::Malformed;
+                // Behind a CONNECT may be what is no HTTP.
+                let keep = keep && !matches!(refusal.fault, Fault::Malformed | Fault::NotImplemented);
                 return self.decline(down, head, sites, seen, refusal, keep).await;
             }
         };
@@ -360,8 +362,21 @@ impl Connection {
             NoRoute::Method { allow } => Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) },
         })?;
         let route = &sites.routes[found.route];
+        let leads_here = |reading: &[u8]| {
+            let read = sites.router.route(site, head.method_name(), reading);
+            read.is_ok_and(|read| read.route == found.route)
+        };
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
+            // Also where such paths are let through, no reading may lead to where other rules hold.
+            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => Err(malformed(&error)),
+            // Some take no notice of what follows a semicolon.
+            None if memchr::memchr(b';', &path).is_some()
+                && !leads_here(&without_parameters(&path))
+                && !found.pattern.to_string().contains(';') =>
+            {
+                Err(malformed(&TargetError::Ambiguous))
+            }
             _ => Ok(Found { route, pattern: found.pattern }),
         }
     }
@@ -431,6 +446,7 @@ impl Connection {
             client: seen.client,
             id: seen.id.as_bytes(),
         };
+        forwarding::detach(&mut head.fields);
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
         self.worker.blocks.take_back(scratch);

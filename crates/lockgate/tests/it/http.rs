@@ -4,11 +4,14 @@ mod bodies;
 mod checks;
 mod exchanges;
 mod guards;
+mod hostile_clients;
+mod hostile_origins;
 mod limits;
 mod pools;
 mod retries;
 mod reuse;
 mod seen;
+mod smuggling;
 
 use std::fmt::Display;
 
