@@ -164,12 +164,13 @@ impl Proxy {
                 }
             }
             let stale = unanswered.is_stale(&lease);
+            let overtaken = lease.is_overtaken(exchange.guard.clock().now());
             if unanswered.worth && !stale && !unanswered.late {
                 lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
             }
             let harmless = !unanswered.sent || idempotent;
             let repeatable = unanswered.worth && harmless && replay.rewind();
-            if !repeatable || !(stale || self.may_retry(exchange, &upstream)) {
+            if !repeatable || !(stale || self.may_retry(exchange, &upstream, overtaken)) {
                 return Err(unanswered.failure);
             }
             if stale {
@@ -213,8 +214,9 @@ impl Proxy {
     }
 
     /// Whether the endpoint's failure may be made good by another one.
-    fn may_retry(&self, exchange: &Exchange<'_>, upstream: &Upstream) -> bool {
-        exchange.outcome.retries < upstream.pool().settings.retry.times && upstream.may_retry()
+    fn may_retry(&self, exchange: &Exchange<'_>, upstream: &Upstream, overtaken: bool) -> bool {
+        let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
+        left && (overtaken || upstream.may_retry())
     }
 
     /// Sends the request, and reads until there is the head of an answer.

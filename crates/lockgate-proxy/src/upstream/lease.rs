@@ -59,6 +59,8 @@ pub struct Lease {
     pub dialled: Option<Duration>,
     in_flight: InFlight,
     _hold: Hold,
+    /// Whether the endpoint had failed lately when it was chosen.
+    avoided: bool,
     member: usize,
     upstream: Rc<Upstream>,
 }
@@ -125,12 +127,21 @@ impl Upstream {
                 },
             };
             *tried |= bit(member);
-            let in_flight = hold.endpoint().begin();
+            let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
             if wanted != Wanted::New
                 && let Some(Idle { link, requests, .. }) = self.idle(member, now, wanted == Wanted::Certain)
             {
                 let upstream = Rc::clone(self);
-                return Ok(Lease { link, requests, dialled: None, in_flight, _hold: hold, member, upstream });
+                return Ok(Lease {
+                    link,
+                    requests,
+                    dialled: None,
+                    avoided,
+                    in_flight,
+                    _hold: hold,
+                    member,
+                    upstream,
+                });
             }
             match Box::pin(self.dial(member, hold, in_flight, guard, connect, header)).await {
                 // Nothing was sent: another one may do.
@@ -171,6 +182,7 @@ impl Upstream {
         header: &[u8],
     ) -> Result<Lease, DialError> {
         let began = Instant::now();
+        let avoided = hold.endpoint().is_avoided(guard.clock().now());
         let dialled = self.pool.attempt(hold, guard, connect, header).await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
@@ -179,7 +191,7 @@ impl Upstream {
             link.writer.head().extend_from_slice(header);
         }
         let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
-        Ok(Lease { link, requests: 0, dialled, in_flight, _hold: hold, member, upstream })
+        Ok(Lease { link, requests: 0, dialled, avoided, in_flight, _hold: hold, member, upstream })
     }
 
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
@@ -280,6 +292,13 @@ impl Lease {
         self.upstream.first + self.member
     }
 
+    /// Whether the endpoint was well when it was chosen and is known since not to be. What was on its way to one that
+    /// dies fails all at once, which is one failure and not a pool in trouble.
+    pub fn is_overtaken(&self, now: u64) -> bool {
+        let down = self.upstream.pool.members().get(self.member).is_some_and(|member| !member.is_up());
+        !self.avoided && (down || self.endpoint().is_avoided(now))
+    }
+
     /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end, with nothing
     /// behind it.
     pub fn keep(self, now: u64) {
@@ -308,8 +327,8 @@ impl Private {
             return None;
         }
         let hold = member.endpoint().try_take()?;
-        let in_flight = member.endpoint().begin();
+        let (avoided, in_flight) = (member.endpoint().is_avoided(now), member.endpoint().begin());
         let Self { link, requests, member, upstream, .. } = self;
-        Some(Lease { link, requests, dialled: None, in_flight, _hold: hold, member, upstream })
+        Some(Lease { link, requests, dialled: None, avoided, in_flight, _hold: hold, member, upstream })
     }
 }

@@ -284,6 +284,34 @@ fn a_pool_in_trouble_is_not_buried_under_retries() {
 }
 
 #[test]
+fn what_was_on_its_way_to_an_endpoint_that_dies_is_asked_of_another_however_much_it_is() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let gate = lockgate().start(&two(&origins, ""));
+    let mut clients: Vec<_> = (0..80).map(|_| Http::connect(gate.address())).collect();
+    for client in &mut clients {
+        client.send(get("/"));
+    }
+    let under_way = |origin: &Origin| -> Vec<Http> {
+        (0..40)
+            .map(|_| {
+                let mut upstream = origin.http();
+                upstream.request();
+                upstream
+            })
+            .collect()
+    };
+    let (dying, mut living) = (under_way(&origins[0]), under_way(&origins[1]));
+    drop(dying);
+    living.extend(under_way(&origins[1]));
+    for upstream in &mut living {
+        upstream.send(ok("made good"));
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer().text(), "made good");
+    }
+}
+
+#[test]
 fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
     let timeout = "timeouts = { response = \"300ms\" }\n";
     let origin = Origin::tcp();
