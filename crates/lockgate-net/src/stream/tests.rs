@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::*;
-use crate::tls::handshake::tests::{Terms, TLS12_TERMS, TLS13_TERMS, pair, run, send_all, tcp_sockets, twins, unix_sockets};
+use crate::tls::handshake::tests::{
+    TLS12_TERMS, TLS13_TERMS, Terms, pair, run, send_all, tcp_sockets, twins, unix_sockets,
+};
 
 /// Two ends of one connection, and the blocks of their worker.
 struct Ends {
@@ -125,7 +127,9 @@ fn a_full_inbox_is_an_error_and_not_a_spin() {
             inbox.extend(&bytes(READ + 1));
             write(&mut near, &blocks, &[b"more"]).await.unwrap();
             let read = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await;
-            assert!(matches!(read, Err(StreamError::Io(error)) if error.kind() == io::ErrorKind::StorageFull));
+            assert!(
+                matches!(read, Err(StreamError::Io(error)) if error.kind() == io::ErrorKind::StorageFull)
+            );
         });
     }
 }

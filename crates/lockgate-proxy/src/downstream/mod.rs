@@ -4,6 +4,8 @@ mod accept;
 mod connection;
 mod http;
 mod opening;
+mod own;
+mod seen;
 mod serve;
 
 pub use accept::accept;

@@ -7,31 +7,31 @@ use std::time::{Duration, Instant};
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client as Told};
-use lockgate_http::h1::{encode, framing};
-use lockgate_http::head::{BodyLength, Method, RequestHead, Version};
+use lockgate_http::h1::framing;
+use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_http::readings::{readings, without_parameters};
-use lockgate_http::status::reason;
 use lockgate_http::target::{self, TargetError};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
 
-use super::connection::{Connection, Ending, address};
-use super::http::{Words, text_of};
-use crate::access_log::{self, CLIENT_LEFT, Cause, Side};
+use super::connection::{Connection, Ending};
+use super::http::text_of;
+use super::own::{Own, Refusal, pace, secure_target};
+use super::seen::Seen;
+use crate::access_log::{Cause, Side};
 use crate::action::relay::Introduction;
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
-use crate::answer::{Advice, Fault, Form, Pages};
-use crate::clock::{Pace, Waiting};
-use crate::exchange::{Exchange, Failure, Outcome};
+use crate::answer::{Advice, Fault};
+use crate::clock::Waiting;
+use crate::exchange::{Exchange, Outcome};
 use crate::h1::Link;
 use crate::request_id::RequestId;
 use crate::route::{NoRoute, Pattern};
-use crate::site::{Action, Auth, By, Fixed, Limited, Rates, Route, Sites};
+use crate::site::{Action, Auth, By, Fixed, Limited, Route, Sites};
 use crate::transform::Values;
 use crate::upstream::{Lease, Private};
-use crate::worker::unix_millis;
 
 /// What a client's connection does next.
 pub(super) enum Next {
@@ -79,60 +79,6 @@ impl Asking {
     }
 }
 
-/// What is known of a request by the time it is over.
-struct Seen<'a> {
-    id: RequestId,
-    began: Instant,
-    client: IpAddr,
-    site: Option<usize>,
-    route: Option<&'a Route>,
-    /// Which of the worker's upstreams it was handed to.
-    upstream: Option<usize>,
-    user: Option<std::sync::Arc<str>>,
-    received: u64,
-    sent: u64,
-    outcome: Outcome,
-    failure: Option<Failure>,
-}
-
-impl Seen<'_> {
-    fn new(id: RequestId, began: Instant, client: IpAddr) -> Self {
-        Self {
-            id,
-            began,
-            client,
-            site: None,
-            route: None,
-            upstream: None,
-            user: None,
-            received: 0,
-            sent: 0,
-            outcome: Outcome::default(),
-            failure: None,
-        }
-    }
-}
-
-/// A refusal, and what goes with it.
-struct Refusal<'a> {
-    fault: Fault,
-    detail: Cow<'static, str>,
-    status: Option<u16>,
-    advice: Advice<'a>,
-    allow: String,
-}
-
-impl Refusal<'_> {
-    fn of(fault: Fault) -> Self {
-        Self::because(fault, "")
-    }
-
-    fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
-        let (detail, advice) = (detail.into(), Advice::None);
-        Self { fault, detail, status: None, advice, allow: String::new() }
-    }
-}
-
 impl Connection {
     /// Answers one request.
     pub(super) async fn respond(
@@ -152,22 +98,6 @@ impl Connection {
         }
         self.note(head, sites, &seen);
         next
-    }
-
-    /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
-    pub(super) fn unread(
-        &mut self,
-        id: RequestId,
-        began: Instant,
-        sent: u64,
-        failure: Failure,
-        sites: &Sites,
-    ) {
-        let mut seen = Seen::new(id, began, ip_of(self.client));
-        seen.sent = sent;
-        seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
-        seen.failure = Some(failure);
-        self.note(&RequestHead::default(), sites, &seen);
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
@@ -465,249 +395,12 @@ impl Connection {
         introduction.encode(&mut header);
         header
     }
-
-    /// Refuses a request that nothing was done for.
-    async fn decline(
-        &self,
-        down: &mut Link,
-        head: &RequestHead,
-        sites: &Sites,
-        seen: &mut Seen<'_>,
-        refusal: Refusal<'_>,
-        keep: bool,
-    ) -> Next {
-        let Refusal { fault, detail, status, advice, allow } = refusal;
-        let advice = if allow.is_empty() { advice } else { Advice::Allow(&allow) };
-        let id = seen.id;
-        let page = pages(sites, seen).and_then(|pages| pages.get(status.unwrap_or(fault.status())));
-        let form = Form::of_accept(head.fields.named(b"accept"));
-        let words = Words { id: id.as_str(), status, advice, page, form };
-        down.reader.pass_over();
-        let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
-        seen.sent = self.say(down, fault, head.method, &words, keep);
-        seen.outcome.status = status.unwrap_or(fault.status());
-        let ending = Ending::because(fault.cause(), fault.side(), detail.clone());
-        seen.failure = Some(Failure::because(fault, detail));
-        self.flush(down, rates(sites, seen), keep, ending).await
-    }
-
-    /// Says that no endpoint has answered, if there is somebody to tell.
-    async fn fail(
-        &self,
-        down: &mut Link,
-        head: &RequestHead,
-        sites: &Sites,
-        seen: &mut Seen<'_>,
-        failure: Failure,
-        keep: bool,
-        upstream: usize,
-    ) -> Next {
-        let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
-        let Some(fault) = failure.fault else {
-            seen.failure = Some(failure);
-            return Next::End(ending);
-        };
-        let maintenance = match fault {
-            Fault::NoEndpoint => self.worker.upstream(upstream).pool().settings.maintenance.as_ref(),
-            _ => None,
-        };
-        let status = maintenance.map(|(status, _)| *status);
-        let page = match maintenance {
-            Some((_, page)) => Some(page),
-            None => seen.route.and_then(|route| route.rules.pages.get(fault.status())),
-        };
-        let id = seen.id;
-        let form = Form::of_accept(head.fields.named(b"accept"));
-        let words = Words { id: id.as_str(), status, advice: Advice::None, page, form };
-        let keep =
-            keep && down.reader.has_ended() && head.version == Version::Http11 && !self.worker.is_stopping();
-        seen.sent = self.say(down, fault, head.method, &words, keep);
-        seen.outcome.status = status.unwrap_or(fault.status());
-        seen.failure = Some(failure);
-        self.flush(down, rates(sites, seen), keep, ending).await
-    }
-
-    /// Answers by what the configuration says.
-    #[expect(clippy::too_many_arguments, reason = "all that an answer is made of")]
-    async fn own(
-        &self,
-        down: &mut Link,
-        head: &RequestHead,
-        sites: &Sites,
-        route: &Route,
-        values: &Values<'_>,
-        own: &Own<'_>,
-        keep: bool,
-        seen: &mut Seen<'_>,
-    ) -> Next {
-        // A body that is there does no harm; one that is still to come is not waited for.
-        down.reader.pass_over();
-        let keep = keep && down.reader.has_ended();
-        let date = self.worker.date();
-        let mut fields = Fields::default();
-        if let Some(location) = own.location {
-            fields.append(b"Location", location);
-        }
-        if !own.media_type.is_empty() && !own.body.is_empty() {
-            fields.append(b"Content-Type", own.media_type.as_bytes());
-        }
-        let mut scratch = self.worker.blocks.text();
-        route.rules.headers.apply(&mut fields, values, &mut scratch);
-        self.worker.blocks.take_back(scratch);
-        let out = down.writer.head();
-        encode::status_line(out, own.status, reason(own.status).as_bytes());
-        encode::field(out, b"Date", &date);
-        fields.write(out, |_| true);
-        if !matches!(own.status, 204 | 304) {
-            encode::content_length(out, own.body.len() as u64);
-        }
-        if !keep {
-            out.extend_from_slice(b"Connection: close\r\n");
-        } else if head.version == Version::Http10 {
-            out.extend_from_slice(b"Connection: keep-alive\r\n");
-        }
-        encode::end(out);
-        if head.method != Method::Head && !matches!(own.status, 204 | 304) {
-            out.extend_from_slice(own.body);
-            seen.sent = own.body.len() as u64;
-        }
-        seen.outcome.status = own.status;
-        let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
-        self.flush(down, rates(sites, seen), keep, ending).await
-    }
-
-    /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
-    async fn flush(&self, down: &mut Link, rates: Rates, keep: bool, ending: Ending) -> Next {
-        // What was late so far, the head or an endpoint, is what the answer may be about.
-        self.guard.settle();
-        let watch = self.guard.watch();
-        watch.hold_to(pace(rates));
-        watch.waits(Waiting::ForRoom);
-        let Link { stream, writer, .. } = down;
-        let sent = watch.meter.sent.get() + writer.pending() as u64;
-        let flushed = self.guard.within(std::future::poll_fn(|cx| {
-            let flushed = writer.poll_flush(cx, stream);
-            watch.meter.sent.set(sent - writer.pending() as u64);
-            flushed
-        }));
-        let flushed = flushed.await;
-        watch.waits(Waiting::Otherwise);
-        match flushed {
-            Ok(Ok(())) if keep => Next::Request,
-            Ok(Ok(())) => Next::Close(ending),
-            Ok(Err(error)) => {
-                let failure = Failure::client(&error);
-                Next::End(Ending::because(failure.cause, failure.side, failure.detail))
-            }
-            Err(cut) => Next::End(super::connection::cut_short(cut, "answer")),
-        }
-    }
-
-    /// Counts an exchange that is over, and writes its line.
-    fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
-        self.exchanges += 1;
-        let took = seen.began.elapsed();
-        let began_at = unix_millis().saturating_sub(took.as_millis() as u64);
-        let site = seen.site.map(|site| &sites.sites[site]);
-        let cells = self.worker.cells.http.site(site.map(|site| site.place));
-        let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
-        cells.finished(head.method, status, took);
-        cells.received.add(seen.received);
-        cells.sent.add(seen.sent);
-        if let Some(failure) = &seen.failure {
-            cells.failed(failure.cause);
-        }
-        if status == 101 {
-            cells.upgrades.inc();
-        }
-        let asked = asked(head).ok();
-        let page = asked.as_ref().filter(|_| status < 400).map(|asked| asked.path);
-        let referer = head.fields.named(b"referer").next();
-        self.worker.popular.borrow_mut().record(
-            began_at,
-            site.map_or("other", |site| site.name.as_str()),
-            page,
-            referer,
-        );
-        let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
-        let outcome = &seen.outcome;
-        let negotiated = self.negotiated.as_deref();
-        let client = if ip_of(self.client) == seen.client {
-            address(self.client)
-        } else {
-            // Whoever speaks for a client does not say which port it had.
-            access_log::Address::Ip(SocketAddr::new(seen.client, 0))
-        };
-        log.write_exchange(&access_log::Exchange {
-            id: seen.id.as_str(),
-            began: began_at,
-            downstream: access_log::Downstream {
-                connection: self.id,
-                listener: &self.listener.name,
-                client,
-                peer: address(self.peer),
-                tls: negotiated.map(|agreed| access_log::Tls {
-                    version: agreed.version,
-                    cipher: agreed.cipher,
-                    alpn: agreed.alpn.as_deref(),
-                    sni: self.server_name.as_deref(),
-                    resumed: agreed.resumed,
-                    client_cn: agreed.peer_name.as_deref(),
-                }),
-            },
-            request: access_log::Request {
-                method: head.method_name(),
-                scheme: if negotiated.is_some() { "https" } else { "http" },
-                host: asked.map_or(b"", |asked| asked.host),
-                target: head.target(),
-                protocol: if head.version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" },
-                user: seen.user.as_deref().map(str::as_bytes),
-                referer,
-                user_agent: head.fields.named(b"user-agent").next(),
-            },
-            status,
-            received: seen.received,
-            sent: seen.sent,
-            timings: access_log::Timings {
-                duration: took,
-                wait: outcome.wait,
-                connect: outcome.connect,
-                first_byte: outcome.first_byte,
-                body: outcome.first_byte.map(|first| {
-                    let before =
-                        first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
-                    took.saturating_sub(before)
-                }),
-            },
-            site: site.map(|site| site.name.as_str()),
-            route: seen.route.map(|route| route.name.as_str()).filter(|name| !name.is_empty()),
-            upstream: seen.upstream.map(|upstream| access_log::Upstream {
-                pool: &self.worker.upstream(upstream).pool().settings.name,
-                endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
-                reused: outcome.reused,
-                retries: outcome.retries,
-            }),
-            failure: seen.failure.as_ref().map(|failure| access_log::Failure {
-                cause: failure.cause,
-                side: failure.side,
-                detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
-            }),
-        });
-    }
 }
 
 /// A route that was found.
 struct Found<'s> {
     route: &'s Route,
     pattern: &'s Pattern,
-}
-
-/// An answer of the configuration's.
-struct Own<'a> {
-    status: u16,
-    location: Option<&'a [u8]>,
-    media_type: &'a str,
-    body: &'a [u8],
 }
 
 /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
@@ -730,28 +423,11 @@ fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
 }
 
 /// The address of a peer; of one that has none, that of nobody.
-fn ip_of(peer: Peer) -> IpAddr {
+pub(super) fn ip_of(peer: Peer) -> IpAddr {
     match peer {
         Peer::Ip(address) => address.ip().to_canonical(),
         Peer::Unix => Ipv4Addr::UNSPECIFIED.into(),
     }
-}
-
-/// The pages of the request's route; where it has none, of its site.
-fn pages<'s>(sites: &'s Sites, seen: &Seen<'s>) -> Option<&'s Pages> {
-    match (seen.route, seen.site) {
-        (Some(route), _) => Some(&route.rules.pages),
-        (None, site) => site.map(|site| &*sites.sites[site].pages),
-    }
-}
-
-/// The rates that the client is held to.
-fn rates(sites: &Sites, seen: &Seen<'_>) -> Rates {
-    seen.route.map_or(sites.rates, |route| route.rules.rates)
-}
-
-fn pace(rates: Rates) -> Pace {
-    Pace { min_in: rates.min_in, min_out: rates.min_out, grace: rates.grace }
 }
 
 /// The name for templates; of a request without one, the site's own.
@@ -772,21 +448,6 @@ fn merged(path: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     let mut merged = path.into_owned();
     merged.dedup_by(|next, before| *next == b'/' && *before == b'/');
     Cow::Owned(merged)
-}
-
-/// The same over TLS (RFC 9110 §15.4.9).
-fn secure_target(values: &Values<'_>, port: u16, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"https://");
-    out.extend_from_slice(values.host.as_bytes());
-    if port != 443 {
-        out.push(b':');
-        out.extend_from_slice(itoa::Buffer::new().format(port).as_bytes());
-    }
-    out.extend_from_slice(values.path);
-    if let Some(query) = values.query {
-        out.push(b'?');
-        out.extend_from_slice(query);
-    }
 }
 
 fn within<'s>(limited: &'s Limited, head: &RequestHead, client: IpAddr, now: u64) -> Result<(), Refusal<'s>> {

@@ -1,0 +1,160 @@
+//! What is said of a request when it is over: its line in the log, and what it counts for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use lockgate_http::asked::asked;
+use lockgate_http::head::{RequestHead, Version};
+
+use super::connection::{Connection, address};
+use super::serve::ip_of;
+use crate::access_log::{self, CLIENT_LEFT};
+use crate::answer::Fault;
+use crate::exchange::{Failure, Outcome};
+use crate::request_id::RequestId;
+use crate::site::{Route, Sites};
+use crate::worker::unix_millis;
+
+/// What is known of a request by the time it is over.
+pub(super) struct Seen<'a> {
+    pub(super) id: RequestId,
+    pub(super) began: Instant,
+    pub(super) client: IpAddr,
+    pub(super) site: Option<usize>,
+    pub(super) route: Option<&'a Route>,
+    /// Which of the worker's upstreams it was handed to.
+    pub(super) upstream: Option<usize>,
+    pub(super) user: Option<std::sync::Arc<str>>,
+    pub(super) received: u64,
+    pub(super) sent: u64,
+    pub(super) outcome: Outcome,
+    pub(super) failure: Option<Failure>,
+}
+
+impl Seen<'_> {
+    pub(super) fn new(id: RequestId, began: Instant, client: IpAddr) -> Self {
+        Self {
+            id,
+            began,
+            client,
+            site: None,
+            route: None,
+            upstream: None,
+            user: None,
+            received: 0,
+            sent: 0,
+            outcome: Outcome::default(),
+            failure: None,
+        }
+    }
+}
+
+impl Connection {
+    /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
+    pub(super) fn unread(
+        &mut self,
+        id: RequestId,
+        began: Instant,
+        sent: u64,
+        failure: Failure,
+        sites: &Sites,
+    ) {
+        let mut seen = Seen::new(id, began, ip_of(self.client));
+        seen.sent = sent;
+        seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
+        seen.failure = Some(failure);
+        self.note(&RequestHead::default(), sites, &seen);
+    }
+
+    /// Counts an exchange that is over, and writes its line.
+    pub(super) fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
+        self.exchanges += 1;
+        let took = seen.began.elapsed();
+        let began_at = unix_millis().saturating_sub(took.as_millis() as u64);
+        let site = seen.site.map(|site| &sites.sites[site]);
+        let cells = self.worker.cells.http.site(site.map(|site| site.place));
+        let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
+        cells.finished(head.method, status, took);
+        cells.received.add(seen.received);
+        cells.sent.add(seen.sent);
+        if let Some(failure) = &seen.failure {
+            cells.failed(failure.cause);
+        }
+        if status == 101 {
+            cells.upgrades.inc();
+        }
+        let asked = asked(head).ok();
+        let page = asked.as_ref().filter(|_| status < 400).map(|asked| asked.path);
+        let referer = head.fields.named(b"referer").next();
+        self.worker.popular.borrow_mut().record(
+            began_at,
+            site.map_or("other", |site| site.name.as_str()),
+            page,
+            referer,
+        );
+        let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
+        let outcome = &seen.outcome;
+        let negotiated = self.negotiated.as_deref();
+        let client = if ip_of(self.client) == seen.client {
+            address(self.client)
+        } else {
+            // Whoever speaks for a client does not say which port it had.
+            access_log::Address::Ip(SocketAddr::new(seen.client, 0))
+        };
+        log.write_exchange(&access_log::Exchange {
+            id: seen.id.as_str(),
+            began: began_at,
+            downstream: access_log::Downstream {
+                connection: self.id,
+                listener: &self.listener.name,
+                client,
+                peer: address(self.peer),
+                tls: negotiated.map(|agreed| access_log::Tls {
+                    version: agreed.version,
+                    cipher: agreed.cipher,
+                    alpn: agreed.alpn.as_deref(),
+                    sni: self.server_name.as_deref(),
+                    resumed: agreed.resumed,
+                    client_cn: agreed.peer_name.as_deref(),
+                }),
+            },
+            request: access_log::Request {
+                method: head.method_name(),
+                scheme: if negotiated.is_some() { "https" } else { "http" },
+                host: asked.map_or(b"", |asked| asked.host),
+                target: head.target(),
+                protocol: if head.version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" },
+                user: seen.user.as_deref().map(str::as_bytes),
+                referer,
+                user_agent: head.fields.named(b"user-agent").next(),
+            },
+            status,
+            received: seen.received,
+            sent: seen.sent,
+            timings: access_log::Timings {
+                duration: took,
+                wait: outcome.wait,
+                connect: outcome.connect,
+                first_byte: outcome.first_byte,
+                body: outcome.first_byte.map(|first| {
+                    let before =
+                        first + outcome.wait.unwrap_or_default() + outcome.connect.unwrap_or_default();
+                    took.saturating_sub(before)
+                }),
+            },
+            site: site.map(|site| site.name.as_str()),
+            route: seen.route.map(|route| route.name.as_str()).filter(|name| !name.is_empty()),
+            upstream: seen.upstream.map(|upstream| access_log::Upstream {
+                pool: &self.worker.upstream(upstream).pool().settings.name,
+                endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
+                reused: outcome.reused,
+                retries: outcome.retries,
+            }),
+            failure: seen.failure.as_ref().map(|failure| access_log::Failure {
+                cause: failure.cause,
+                side: failure.side,
+                detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
+            }),
+        });
+    }
+}
