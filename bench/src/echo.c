@@ -8,6 +8,8 @@
 //   --split N     writes every answer in N separate writes and leaves Nagle's algorithm on: the 40 ms test
 //   --count FILE  keeps four 64-bit counters there: connections, requests, body bytes in, body bytes out
 //
+// A PROXY header (version 2) at the begin of a connection is skipped.
+//
 // It knows as much HTTP as the generators speak, no chunked coding and no pipelining: it is no server for anything else.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -100,8 +102,22 @@ static void begin_answer(struct connection *c) {
     counters->bytes_out += c->out_body;
 }
 
+// Takes the PROXY header off the first bytes of a connection; false while it is not whole.
+static bool skip_proxy(struct connection *c) {
+    static const char signature[12] = "\r\n\r\n\0\r\nQUIT\n";
+    size_t known = c->have < sizeof signature ? c->have : sizeof signature;
+    if (c->served || memcmp(c->in, signature, known)) return true;
+    if (c->have < 16) return false;
+    size_t whole = 16 + ((size_t)(unsigned char)c->in[14] << 8 | (unsigned char)c->in[15]);
+    if (c->have < whole) return false;
+    c->have -= whole;
+    memmove(c->in, c->in + whole, c->have);
+    return true;
+}
+
 // Reads the request head that lies in c->in, if it is whole.
 static bool parse_head(struct connection *c) {
+    if (!skip_proxy(c)) return c->have < HEAD;
     char *end = memmem(c->in, c->have, "\r\n\r\n", 4);
     if (!end) return c->have < HEAD;
     c->head_len = (size_t)(end + 4 - c->in);

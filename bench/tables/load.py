@@ -131,22 +131,28 @@ def errors_of(said):
     return {kind: n for kind, n in said.get("failed", {}).items() if n}
 
 
-def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS):
+def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS, pooled=False):
     """Weighs the program between two moments of a load that is already up, so that handshakes at its begin do not count.
 
-    Requests are counted by the origin. `up` says how many connections it had when the first of the two moments came.
+    Requests are counted by the origin. `up` says how many connections it had when the first of the two moments came; those of
+    a program that shares them among its clients (`pooled`) say nothing, and the kernel is asked for the clients' own.
     """
+    def connected(now):
+        return processes.established(port) if pooled else now["connections"] - at_start["connections"]
+
+    enough = wrk.connections * (10 if pooled else 1)
     program.until_quiet()
     at_start, cpu_at_start = counted.read(), program.cpu()
     generator = wrk.start(port, SET_UP + seconds + 5, tls, cores)
     began = time.monotonic()
     while generator.alive() and time.monotonic() < began + SET_UP:
         now = counted.read()
-        if now["connections"] - at_start["connections"] >= wrk.connections and now["requests"] - at_start["requests"] >= wrk.connections:
+        if now["requests"] - at_start["requests"] >= enough and connected(now) >= wrk.connections:
             break
         time.sleep(0.02)
     set_up = time.monotonic() - began
     time.sleep(min(0.5, 0.25 * seconds))
+    up = connected(counted.read())
     before, cpu_before, core_before, t_before = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
     time.sleep(seconds)
     after, cpu_after, core_after, t_after = counted.read(), program.cpu(), processes.busy(0), time.monotonic()
@@ -155,14 +161,13 @@ def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS):
     program.until_quiet()
     errors = errors_of(said)
     requests = after["requests"] - before["requests"]
-    up = before["connections"] - at_start["connections"]
     if not requests:
         errors["no request"] = 1
     record = weighed(cpu_after - cpu_before, requests, after["bytes_in"] - before["bytes_in"] + after["bytes_out"] - before["bytes_out"], t_after - t_before)
     record |= {k: said.get(k) for k in ("p50", "p90", "p99", "p999", "max")}
     if cores == OTHERS:
         record["others_percent"] = others(cpu_after - cpu_before, core_after - core_before, t_after - t_before)
-    record |= {"errors": errors, "set_up_s": set_up, "up": min(up, wrk.connections), "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
+    record |= {"errors": errors, "answered": said.get("requests", 0), "set_up_s": set_up, "up": min(up, wrk.connections), "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
     return record
 
 
@@ -213,6 +218,47 @@ def whole(program, port, *options, seconds=120, cores=OTHERS, tls="any"):
     if cores == OTHERS:
         record["others_percent"] = used
     return record
+
+
+def ab_requests(size):
+    """How many T10 asks for: fewer of the big ones."""
+    return 10_000 if size < 500_000 else 5000
+
+
+def ab(program, port, size, connections, cores=OTHERS):
+    """Weighs the program over one run of ab: HTTP/1.0, a connection per request; -r has it count what was reset instead of giving up."""
+    n = ab_requests(size)
+    program.until_quiet()
+    before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
+    process = Process(["ab", "-q", "-r", "-s", "60", "-n", str(n), "-c", str(connections), f"http://127.0.0.1:{port}/{size}"], cores, "ab", stdout=subprocess.PIPE)
+    try:
+        out, _ = process.popen.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        out = ""
+    lasted = time.monotonic() - began
+    used = others(program.cpu() - before, processes.busy(0) - core_before, lasted)
+    process.stop()
+    program.until_quiet()
+
+    def said(pattern):
+        found = re.search(pattern, out, re.M)
+        return float(found.group(1)) if found else 0
+
+    done, failed, other = said(r"^Complete requests: +(\d+)"), said(r"^Failed requests: +(\d+)"), said(r"^Non-2xx responses: +(\d+)")
+    length = said(r"^Document Length: +(\d+)")
+    record = weighed(program.cpu() - before, done, said(r"^Total transferred: +(\d+)"), said(r"^Time taken for tests: +([\d.]+)") or lasted)
+    kinds = dict(re.findall(r"(Connect|Receive|Length|Exceptions): (\d+)", out))
+    errors = {kind.lower(): int(number) for kind, number in kinds.items() if int(number)} | ({"not 2xx": int(other)} if other else {})
+    if done < n:
+        errors["unanswered"] = int(n - done)
+    if failed and not errors:
+        errors["failed"] = int(failed)
+    if done and length != size:
+        errors[f"answers of {length:.0f} B"] = 1
+    if not done:
+        errors["ab gave up: " + " ".join(process.said().split())[-120:]] = 1
+    record |= {"errors": errors, "p50": said(r"^ +50% +(\d+)"), "p99": said(r"^ +99% +(\d+)"), "max": said(r"^ +100% +(\d+)")}
+    return record | {"others_percent": used}
 
 
 def negotiated(port):

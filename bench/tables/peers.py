@@ -1,6 +1,7 @@
 """How each program under test is configured for the same work, and how it is started.
 
-A `Front` says what is wanted; one function per program writes it in that program's language. Logs are off everywhere.
+A `Front` says what is wanted; one function per program writes it in that program's language. Logs are off, or a file of
+JSON lines where a table asks for that.
 """
 import os
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, replace
 
 from . import processes
-from .processes import BEFORE, BUILT, LOCKGATE, Process
+from .processes import BEFORE, BUILT, LOCKGATE, Chain, Process
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,11 @@ class Front:
     few_descriptors: bool = False
     client_ca: str | None = None  # clients must have a certificate of this authority
     tickets: str | None = None    # Lockgate's [tls] tickets value, nginx's ticket key file
+    http: bool = False            # an HTTP/1.1 proxy with kept connections to the origin and X-Forwarded-For; else bytes are relayed
+    log: str | None = None        # a JSON access log in this file; HAProxy writes to no file
+    takes_proxy: bool = False     # clients send a PROXY header
+    sends_proxy: bool = False     # the upstream gets one, version 2
+    socket: str | None = None     # HAProxy: a Unix socket on which it listens too, for hitch, with a PROXY header
 
     @property
     def certificate(self):
@@ -46,7 +52,9 @@ class DidNotStart(Exception):
 
 
 def lockgate(front, directory, binary=LOCKGATE):
-    text = [f"workers = {front.workers}", "access_log = false"]
+    text = [f"workers = {front.workers}", f'access_log = "{front.log}"' if front.log else "access_log = false"]
+    if front.takes_proxy:
+        text.append('trusted = ["127.0.0.1/32"]')
     if front.metrics:
         text.append(f'metrics = "127.0.0.1:{front.metrics}"')
     if front.client_ca or front.tickets:
@@ -55,12 +63,16 @@ def lockgate(front, directory, binary=LOCKGATE):
         text.append(f'client_auth = {{ mode = "require", ca = "{front.client_ca}" }}')
     if front.tickets:
         text.append(f"tickets = {front.tickets}")
-    text.append(f'[tcp."127.0.0.1:{front.port}"]')
+    text += [f'[site.":{front.port}"]', 'listen = ["127.0.0.1"]'] if front.http else [f'[tcp."127.0.0.1:{front.port}"]']
     if front.pem:
         text.append(f'tls = {{ cert = "{front.pem}" }}')
     elif front.key:
         text.append(f'tls = {{ cert = "{front.certificate}", key = "{front.private_key}" }}')
     text.append(f'proxy = "{front.upstream}"')
+    if front.takes_proxy:
+        text.append('accept_proxy = "require"')
+    if front.sends_proxy:
+        text.append('proxy_protocol = "v2"')
     return _written(directory, "lockgate.toml", text), [binary, "run", "-c", f"{directory}/lockgate.toml"]
 
 
@@ -79,19 +91,48 @@ def nginx(front, directory):
             tls += f" ssl_session_ticket_key {front.tickets};"
     text = ["load_module /usr/lib/nginx/modules/ngx_stream_module.so;", "daemon off;", "user root;" if os.geteuid() == 0 else "",
             f"worker_processes {front.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;",
-            "events { worker_connections 256; }" if front.few_descriptors else "worker_rlimit_nofile 20000; events { worker_connections 19000; }",
-            f"stream {{ upstream origin {{ server {front.upstream}; }}",
-            f"  server {{ listen 127.0.0.1:{front.port} {'ssl' if front.tls else ''} backlog=8192; {tls} proxy_pass origin; tcp_nodelay on; }} }}"]
+            "events { worker_connections 256; }" if front.few_descriptors else "worker_rlimit_nofile 20000; events { worker_connections 19000; }"]
+    if front.http:
+        text += nginx_http(front, directory, tls)
+    else:
+        text += [f"stream {{ upstream origin {{ server {front.upstream}; }}",
+                 f"  server {{ listen 127.0.0.1:{front.port} {'ssl' if front.tls else ''} backlog=8192; {tls} proxy_pass origin; tcp_nodelay on; }} }}"]
     return _written(directory, "nginx.conf", text), ["nginx", "-p", directory, "-c", f"{directory}/nginx.conf", "-e", f"{directory}/error.log"]
+
+
+# What a line of Lockgate's access log has in it, in nginx's words.
+LOGGED = {"time": "time_iso8601", "id": "request_id", "connection": "connection", "client": "remote_addr", "client_port": "remote_port", "method": "request_method",
+          "scheme": "scheme", "host": "host", "target": "request_uri", "protocol": "server_protocol", "status": "status", "received_bytes": "request_length",
+          "sent_bytes": "body_bytes_sent", "duration_seconds": "request_time", "wait_seconds": "upstream_connect_time", "first_byte_seconds": "upstream_header_time",
+          "body_seconds": "upstream_response_time", "site": "server_name", "pool": "proxy_host", "endpoint": "upstream_addr"}
+
+
+def nginx_http(front, directory, tls):
+    """The http block: bodies stream through as they do in the others, and no number of requests ends a connection.
+
+    With its own sizes of buffers, 4 KB pieces, 100 KB there and back cost it twice of what they cost with these.
+    """
+    fields = ",".join(f'"{name}":"${variable}"' for name, variable in LOGGED.items())
+    log = f"log_format lines escape=json '{{{fields}}}'; access_log {front.log} lines buffer=64k flush=1s;" if front.log else "access_log off;"
+    temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    return [f"http {{ {log} {temporary}", "  keepalive_requests 1000000000; keepalive_timeout 300s; tcp_nodelay on; client_max_body_size 0;",
+            f"  upstream origin {{ server {front.upstream}; keepalive 1024; keepalive_requests 1000000000; keepalive_timeout 300s; }}",
+            f"  server {{ listen 127.0.0.1:{front.port} {'ssl' if front.tls else ''} backlog=8192; {tls}",
+            '    location / { proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;',
+            "      proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering off; client_body_buffer_size 64k;",
+            "      proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 16 16k; proxy_busy_buffers_size 64k; } } }"]
 
 
 def haproxy(front, directory, splice=False):
     upstream = front.upstream.replace("unix:", "unix@")
     most = "" if front.few_descriptors else f"  maxconn {3000 if splice else 9500}"  # splicing takes two descriptors more for each
-    text = ["global", f"  nbthread {front.workers}", most,
-            "defaults", "  mode tcp", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
+    mode = ["  mode http", "  http-reuse always", "  option forwardfor"] if front.http else ["  mode tcp"]
+    ssl, proxied = (f"ssl crt {front.both}" if front.tls else ""), (" accept-proxy" if front.takes_proxy else "")
+    text = ["global", f"  nbthread {front.workers}", most, "defaults", *mode, "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
             most, "  option splice-auto" if splice else "",
-            "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 {'ssl crt ' + front.both if front.tls else ''}", f"  server origin {upstream}"]
+            "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 {ssl}{proxied}",
+            f"  bind unix@{front.socket} mode 666 backlog 8192 accept-proxy" if front.socket else "",
+            f"  server origin {upstream}{' send-proxy-v2' if front.sends_proxy else ''}"]
     return _written(directory, "haproxy.cfg", text), ["haproxy", "-f", f"{directory}/haproxy.cfg"]
 
 
@@ -102,7 +143,8 @@ def haproxy_splice(front, directory):
 def hitch(front, directory):
     upstream = front.upstream.removeprefix("unix:") if front.upstream.startswith("unix:") else "[{}]:{}".format(*front.upstream.split(":"))
     text = [f'frontend = "[127.0.0.1]:{front.port}"', f'backend = "{upstream}"', f'pem-file = "{front.both}"', f"workers = {front.workers}",
-            "backlog = 8192", 'user = "nobody"' if os.geteuid() == 0 else "", "daemon = off", "tls-protos = TLSv1.2 TLSv1.3", "log-level = 0", "syslog = off", 'ocsp-dir = ""']
+            "backlog = 8192", 'user = "nobody"' if os.geteuid() == 0 else "", "daemon = off", "tls-protos = TLSv1.2 TLSv1.3", "log-level = 0", "syslog = off", 'ocsp-dir = ""',
+            "proxy-proxy = on" if front.takes_proxy and front.sends_proxy else "write-proxy-v2 = on" if front.sends_proxy else ""]
     return _written(directory, "hitch.conf", text), ["hitch", f"--config={directory}/hitch.conf"]
 
 
@@ -113,6 +155,7 @@ if BEFORE:
     OURS.append("lockgate-before")
 TLS_PEERS = [*OURS, "hitch", "haproxy", "nginx"]
 TCP_PEERS = [*OURS, "haproxy", "nginx"]
+HTTP_PEERS = TCP_PEERS
 
 
 def _written(directory, name, lines):
@@ -137,6 +180,20 @@ def start(name, front, cores=processes.TESTED):
         process.stop()
         raise DidNotStart(f"{'did not listen' if code is None else f'ended with {code}'}: {said[-300:] or 'without a word'}")
     return process
+
+
+def chain(*hops, cores=processes.TESTED):
+    """Programs behind one another, the one that clients see first: a name and a front each, and what it asks is the next one."""
+    started, upstream = [], None
+    try:
+        for name, front in reversed(hops):
+            started.insert(0, start(name, replace(front, upstream=upstream) if upstream else front, cores))
+            upstream = f"unix:{front.socket}" if front.socket else f"127.0.0.1:{started[0].port}"
+    except DidNotStart:
+        for program in started:
+            program.stop()
+        raise
+    return Chain(" → ".join(name for name, _ in hops), started)
 
 
 def versions():

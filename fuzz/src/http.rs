@@ -29,7 +29,7 @@ pub fn h1_request(data: &[u8]) {
     }
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), head.target(), None);
-    encode::fields(&mut out, &head.fields, |_| true);
+    head.fields.write(&mut out, |_| true);
     encode::end(&mut out);
     // Ours may be longer: it has a space behind every colon.
     if out.len() <= LIMITS.head {

@@ -96,6 +96,7 @@ codes! {
     CertificateDoubtful "W0104" "A certificate or key works, but something about it will surprise somebody.";
     UnreadableLater "W0105" "`user` cannot read a file that is read again when it changes.";
     Unreachable "W0106" "No request can reach the route or the site.";
+    CertificateElsewhere "W0107" "No certificate of a site has one of its hosts, so clients refuse it or are refused.";
 }
 
 impl Code {

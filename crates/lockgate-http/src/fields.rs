@@ -45,26 +45,38 @@ known! {
     XForwardedFor "X-Forwarded-For"
     XForwardedHost "X-Forwarded-Host"
     XForwardedProto "X-Forwarded-Proto"
+    XRequestId "X-Request-Id"
 }
 
 impl Known {
+    fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
     /// What `name` is, whatever its case.
     pub fn of(name: &[u8]) -> Option<Self> {
-        let candidates: &[Self] = match name.len() {
-            2 => &[Self::Te],
-            3 => &[Self::Via],
-            4 => &[Self::Host, Self::Date],
-            6 => &[Self::Expect],
-            7 => &[Self::Upgrade, Self::Trailer],
-            9 => &[Self::Forwarded],
-            10 => &[Self::Connection, Self::KeepAlive],
-            14 => &[Self::ContentLength],
-            15 => &[Self::XForwardedFor],
-            16 => &[Self::ProxyConnection, Self::XForwardedHost],
-            17 => &[Self::TransferEncoding, Self::XForwardedProto],
-            _ => &[],
+        // Length and first letter leave one candidate, which most names of that length are not.
+        let known = match (name.len(), name.first()? | 0x20) {
+            (2, b't') => Self::Te,
+            (3, b'v') => Self::Via,
+            (4, b'h') => Self::Host,
+            (4, b'd') => Self::Date,
+            (6, b'e') => Self::Expect,
+            (7, b'u') => Self::Upgrade,
+            (7, b't') => Self::Trailer,
+            (9, b'f') => Self::Forwarded,
+            (10, b'c') => Self::Connection,
+            (10, b'k') => Self::KeepAlive,
+            (12, b'x') => Self::XRequestId,
+            (14, b'c') => Self::ContentLength,
+            (15, b'x') => Self::XForwardedFor,
+            (16, b'p') => Self::ProxyConnection,
+            (16, b'x') => Self::XForwardedHost,
+            (17, b't') => Self::TransferEncoding,
+            (17, b'x') => Self::XForwardedProto,
+            _ => return None,
         };
-        candidates.iter().copied().find(|known| known.name().as_bytes().eq_ignore_ascii_case(name))
+        known.name().as_bytes().eq_ignore_ascii_case(name).then_some(known)
     }
 }
 
@@ -91,6 +103,15 @@ struct Line {
     name: Span,
     value: Span,
     known: Option<Known>,
+    /// Whether it stands in the text as it would be written: `name: value` and CR LF.
+    plain: bool,
+}
+
+impl Line {
+    /// The whole of it in the text, if it is plain.
+    fn whole(&self) -> Option<Range<usize>> {
+        self.plain.then(|| self.name.start as usize..self.value.end as usize + 2)
+    }
 }
 
 /// One field line.
@@ -110,6 +131,8 @@ pub struct Fields {
     /// The head as it was received, and behind it what was added.
     text: Vec<u8>,
     lines: Vec<Line>,
+    /// A bit for each known name that may be there: most that are asked for are not.
+    present: u32,
 }
 
 impl Fields {
@@ -118,6 +141,7 @@ impl Fields {
         self.text.clear();
         self.text.extend_from_slice(text);
         self.lines.clear();
+        self.present = 0;
     }
 
     pub(crate) fn text(&self) -> &[u8] {
@@ -126,7 +150,13 @@ impl Fields {
 
     pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
         let known = Known::of(&self.text[name.clone()]);
-        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known });
+        if let Some(known) = known {
+            self.present |= known.bit();
+        }
+        let between = self.text.get(name.end..value.start);
+        let behind = self.text.get(value.end..value.end + 2);
+        let plain = between == Some(b": ") && behind == Some(b"\r\n");
+        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known, plain });
     }
 
     /// How many lines there are.
@@ -150,7 +180,8 @@ impl Fields {
 
     /// The values of one name, a line each.
     pub fn values(&self, known: Known) -> impl Iterator<Item = &[u8]> {
-        self.lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
+        let lines = if self.present & known.bit() == 0 { &[] } else { self.lines.as_slice() };
+        lines.iter().filter(move |line| line.known == Some(known)).map(|line| line.value.of(&self.text))
     }
 
     /// The value of a name's first line.
@@ -173,13 +204,35 @@ impl Fields {
         self.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
     }
 
+    /// Appends to `out` the lines that `keep` says yes to, as they go over the wire.
+    ///
+    /// Lines that stand one behind the other in the head as it was received are copied together.
+    pub fn write(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field<'_>) -> bool) {
+        let mut run = 0..0;
+        for line in &self.lines {
+            let field =
+                Field { name: line.name.of(&self.text), value: line.value.of(&self.text), known: line.known };
+            if !keep(&field) {
+                continue;
+            }
+            match line.whole() {
+                Some(whole) if whole.start == run.end => run.end = whole.end,
+                Some(whole) => out.extend_from_slice(&self.text[std::mem::replace(&mut run, whole)]),
+                None => {
+                    out.extend_from_slice(&self.text[std::mem::take(&mut run)]);
+                    crate::h1::encode::field(out, field.name, field.value);
+                }
+            }
+        }
+        out.extend_from_slice(&self.text[run]);
+    }
+
     /// Adds a line at the end. Name and value are the caller's to have checked: they go over the wire as they are.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
-        self.text.extend_from_slice(name);
-        let between = self.text.len();
-        self.text.extend_from_slice(value);
-        self.push(start..between, between..self.text.len());
+        crate::h1::encode::field(&mut self.text, name, value);
+        let behind = start + name.len();
+        self.push(start..behind, behind + 2..self.text.len() - 2);
     }
 
     /// Leaves only the lines that `keep` says yes to.
@@ -200,6 +253,7 @@ impl Fields {
                 let start = self.text.len();
                 self.text.extend_from_slice(&value);
                 line.value = Span::new(start..self.text.len());
+                line.plain = false;
             }
             value.clear();
         }

@@ -26,24 +26,89 @@ impl<'a> Onward<'a> {
     /// encoder's.
     pub fn passes(&self, field: &Field<'_>) -> bool {
         match field.known {
-            Some(
-                Known::Connection
-                | Known::ContentLength
-                | Known::KeepAlive
-                | Known::ProxyConnection
-                | Known::Te
-                | Known::TransferEncoding
-                | Known::Upgrade,
-            ) => false,
+            Some(known) if ends_here(known) => false,
             Some(Known::Host) => true,
             _ => !self.named.iter().any(|name| name.eq_ignore_ascii_case(field.name)),
         }
     }
 
-    /// Whether Connection has this token.
+    /// Whether Connection has this token besides the usual ones.
     pub fn names(&self, token: &str) -> bool {
         self.named.iter().any(|name| name.eq_ignore_ascii_case(token.as_bytes()))
     }
+}
+
+/// Removes what Connection names, and the names: what is added after that is ours, and no peer can have it removed
+/// (CVE-2022-1388, CVE-2022-31813).
+pub fn detach(fields: &mut Fields) {
+    let ours = |token: &[u8]| {
+        [&b"close"[..], b"keep-alive", b"te", b"upgrade"].iter().any(|ours| ours.eq_ignore_ascii_case(token))
+    };
+    if fields.tokens(Known::Connection).all(ours) {
+        return;
+    }
+    let kept: Vec<&[u8]> = fields.tokens(Known::Connection).filter(|token| ours(token)).collect();
+    let (kept, named) = (kept.join(&b", "[..]), fields.clone());
+    let onward = Onward::of(&named);
+    fields.retain(|field| field.known.is_some_and(ends_here) || onward.passes(&field));
+    fields.set(Known::Connection, &kept);
+}
+
+/// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who asks, were it in a head,
+/// does not (RFC 9110 §6.5.1): whoever merges the two would be told by a peer what only we say.
+pub fn passes_behind(field: &Field<'_>) -> bool {
+    const NEVER: [&[u8]; 33] = [
+        b"age",
+        b"authentication-info",
+        b"authorization",
+        b"cache-control",
+        b"content-encoding",
+        b"content-language",
+        b"content-location",
+        b"content-range",
+        b"content-type",
+        b"cookie",
+        b"expires",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"if-range",
+        b"if-unmodified-since",
+        b"location",
+        b"max-forwards",
+        b"pragma",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"proxy-authorization",
+        b"proxy-status",
+        b"range",
+        b"refresh",
+        b"retry-after",
+        b"set-cookie",
+        b"strict-transport-security",
+        b"vary",
+        b"warning",
+        b"www-authenticate",
+        b"x-accel-redirect",
+        b"x-real-ip",
+    ];
+    field.known.is_none()
+        && !is_like_ours(field.name)
+        && !NEVER.iter().any(|never| never.eq_ignore_ascii_case(field.name))
+}
+
+/// Whether a field is of this connection only, whatever Connection says.
+fn ends_here(known: Known) -> bool {
+    matches!(
+        known,
+        Known::Connection
+            | Known::ContentLength
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::Te
+            | Known::TransferEncoding
+            | Known::Upgrade
+    )
 }
 
 /// Whether the connection is to be kept after this message, as its sender wants it (RFC 9112 §9.3).
@@ -76,7 +141,7 @@ impl Client<'_> {
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
             Some(_) => false,
             // What applications that are told of fields as variables cannot tell apart (RFC 3875 §4.1.18).
-            None => memchr::memchr(b'_', field.name).is_some() && is_like_ours(field.name),
+            None => is_like_ours(field.name),
         }
     }
 
@@ -112,21 +177,23 @@ fn put(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
+/// Whether a name is, but for underscores, one that we refuse, replace or make anew.
 fn is_like_ours(name: &[u8]) -> bool {
-    let same = |ours: &[u8]| {
-        ours.len() == name.len()
-            && ours.iter().zip(name).all(|(a, b)| a.eq_ignore_ascii_case(b) || (*a == b'-' && *b == b'_'))
-    };
-    [Known::XForwardedFor, Known::XForwardedProto, Known::XForwardedHost]
-        .iter()
-        .any(|known| same(known.name().as_bytes()))
+    let mut usual = [0; 17];
+    let Some(usual) = usual.get_mut(..name.len()) else { return false };
+    if memchr::memchr(b'_', name).is_none() {
+        return false;
+    }
+    for (usual, byte) in usual.iter_mut().zip(name) {
+        *usual = if *byte == b'_' { b'-' } else { *byte };
+    }
+    Known::of(usual).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fields::tests::fields;
-    use crate::h1::encode;
 
     fn shown(fields: &Fields, keep: impl Fn(&Field<'_>) -> bool) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -154,6 +221,52 @@ mod tests {
         assert!(onward.names("X-SECRET") && !onward.names("x-other"));
     }
 
+    #[test]
+    fn what_is_added_after_detaching_cannot_be_named() {
+        let mut sent = fields(&[
+            ("Host", "a.example"),
+            ("Connection", "X-Secret, Upgrade, host"),
+            ("connection", "content-length, x-added"),
+            ("X-Secret", "1"),
+            ("Upgrade", "websocket"),
+            ("Content-Length", "3"),
+            ("X-Other", "2"),
+        ]);
+        detach(&mut sent);
+        sent.append(b"X-Added", b"3");
+        assert_eq!(
+            shown(&sent, |_| true),
+            [
+                "Host: a.example",
+                "Upgrade: websocket",
+                "Content-Length: 3",
+                "X-Other: 2",
+                "Connection: Upgrade",
+                "X-Added: 3"
+            ]
+        );
+        let onward = Onward::of(&sent);
+        assert_eq!(
+            shown(&sent, |field| onward.passes(field)),
+            ["Host: a.example", "X-Other: 2", "X-Added: 3"]
+        );
+    }
+
+    #[test]
+    fn trailers_are_what_no_head_needs() {
+        let sent = fields(&[
+            ("X-Sum", "1"),
+            ("grpc-status", "0"),
+            ("Content-Length", "5"),
+            ("content_length", "5"),
+            ("Host", "b"),
+            ("SET-COOKIE", "a=b"),
+            ("Authorization", "x"),
+            ("X-Forwarded-For", "1.1.1.1"),
+        ]);
+        assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
+    }
+
     /// RFC 9112 §9.3.
     #[test]
     fn connections_are_kept_as_their_version_has_it() {
@@ -172,7 +285,7 @@ mod tests {
     fn told(client: Client<'_>, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
-        encode::fields(&mut out, &sent, |field| !client.replaces(field));
+        sent.write(&mut out, |field| !client.replaces(field));
         client.tell(&sent, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
@@ -186,6 +299,9 @@ mod tests {
             ("Forwarded", "for=1.1.1.1"),
             ("X_Forwarded_For", "1.1.1.1"),
             ("x-forwarded_proto", "https"),
+            ("Transfer_Encoding", "chunked"),
+            ("content_length", "5"),
+            ("X_Request_Id", "1"),
             ("X_Other", "1"),
         ];
         let client = Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };

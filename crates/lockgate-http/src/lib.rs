@@ -6,6 +6,7 @@
 //! # Layout
 //! - [`fields`], [`head`]: one message's head, owned, in one buffer that is used again for the next.
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
+//! - [`readings`]: what servers are known to take one path for.
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
 //! - [`forwarding`]: what an intermediary must change on the way.
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
@@ -18,5 +19,6 @@ pub mod fields;
 pub mod forwarding;
 pub mod h1;
 pub mod head;
+pub mod readings;
 pub mod status;
 pub mod target;

@@ -42,7 +42,7 @@ pub enum TargetError {
     /// No host and port: userinfo, characters that hosts have not, a port above 65535.
     #[error("host and port are malformed")]
     Authority,
-    /// A `%` without two hexadecimal digits, or one that stands for NUL.
+    /// A `%` without two hexadecimal digits, or those that stand for NUL, or for a character in more bytes than it has.
     #[error("the path has a malformed escape")]
     Escape,
     /// One that an origin could read otherwise than we do: an escaped slash or backslash, a backslash, dot segments.
@@ -154,18 +154,24 @@ impl<'a> Authority<'a> {
 }
 
 fn is_host(host: &[u8]) -> bool {
-    let known = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let name = host.strip_suffix(b".").unwrap_or(host);
-    if name.is_empty()
-        || host.len() > 254
-        || !host.iter().all(known)
-        || name.split(|&byte| byte == b'.').any(<[u8]>::is_empty)
-    {
+    // One look at each byte: this is done for every request.
+    let (mut label, mut last) = (0, 0);
+    for (at, &byte) in name.iter().enumerate() {
+        match byte {
+            b'.' if label == 0 => return false,
+            b'.' => (label, last) = (0, at + 1),
+            _ if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') => label += 1,
+            _ => return false,
+        }
+    }
+    if label == 0 || host.len() > 254 {
         return false;
     }
     // "1.2.3.400" is neither a name nor an address, and "0x7f.1" is an address to some (RFC 3986 §7.4).
-    let last = name.rsplit(|&byte| byte == b'.').next().unwrap_or(name);
-    let numeric = last.iter().all(u8::is_ascii_digit) || last.starts_with(b"0x") || last.starts_with(b"0X");
+    let last = &name[last..];
+    let numeric = last[0].is_ascii_digit()
+        && (last.iter().all(u8::is_ascii_digit) || last.starts_with(b"0x") || last.starts_with(b"0X"));
     !numeric || std::str::from_utf8(host).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
 
@@ -184,7 +190,8 @@ fn port_of(digits: &[u8]) -> Result<u16, TargetError> {
 /// spelling. Traversal in every published form is among these (CWE-22, CWE-180).
 pub fn decode(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
     let decoded = unescape(path)?;
-    let dotted = |segment: &[u8]| matches!(segment, b"." | b"..");
+    // With parameters, too: some take these off first (CVE-2020-5902).
+    let dotted = |segment: &[u8]| matches!(segment, b"." | b".." | [b'.', b';', ..] | [b'.', b'.', b';', ..]);
     if memchr::memchr2(b'.', b'\\', &decoded).is_some()
         && (decoded.contains(&b'\\') || decoded.split(|&byte| byte == b'/').any(dotted))
     {
@@ -197,6 +204,7 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
     let Some(first) = memchr::memchr(b'%', path) else { return Ok(Cow::Borrowed(path)) };
     let mut decoded = path[..first].to_vec();
     let mut rest = &path[first..];
+    let mut ambiguous = false;
     while let [byte, behind @ ..] = rest {
         rest = behind;
         if *byte != b'%' {
@@ -207,12 +215,27 @@ fn unescape(path: &[u8]) -> Result<Cow<'_, [u8]>, TargetError> {
         let digit = |byte: u8| (byte as char).to_digit(16).ok_or(TargetError::Escape);
         match (digit(high)? * 16 + digit(low)?) as u8 {
             0 => return Err(TargetError::Escape),
-            b'/' | b'\\' => return Err(TargetError::Ambiguous),
+            b'/' | b'\\' => ambiguous = true,
+            // RFC 3629 §10: "C0 AE" was a dot to many (CVE-2000-0884, CVE-2008-2938).
+            byte @ 0x80..=0xbf if is_overlong(decoded.last().copied(), byte) => {
+                return Err(TargetError::Escape);
+            }
             byte => decoded.push(byte),
         }
         rest = behind;
     }
-    Ok(Cow::Owned(decoded))
+    // Only now: what could not be read at all is that first.
+    if ambiguous { Err(TargetError::Ambiguous) } else { Ok(Cow::Owned(decoded)) }
+}
+
+/// Whether two bytes begin a character of UTF-8 in more bytes than it has.
+fn is_overlong(first: Option<u8>, second: u8) -> bool {
+    match first {
+        Some(0xc0 | 0xc1) => true,
+        Some(0xe0) => second < 0xa0,
+        Some(0xf0) => second < 0x90,
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -329,6 +352,8 @@ mod tests {
             ("/a//b", "/a//b"),
             ("/.a/b./c..d/...", "/.a/b./c..d/..."),
             ("/%c3%a4", "/\u{e4}"),
+            ("/%e2%82%ac%f0%9f%98%80", "/\u{20ac}\u{1f600}"),
+            ("/a;b/c.;", "/a;b/c.;"),
         ] {
             assert_eq!(decode(path.as_bytes()).unwrap(), decoded.as_bytes(), "{path}");
         }
@@ -349,6 +374,15 @@ mod tests {
             ("/%2e", Ambiguous),
             ("/.%2e/a", Ambiguous),
             ("/a/.", Ambiguous),
+            ("/a/..;/b", Ambiguous),
+            ("/a/.;x", Ambiguous),
+            ("/a%2f%00", Escape),
+            ("/%2f%", Escape),
+            ("/%c0%ae", Escape),
+            ("/%c0%af", Escape),
+            ("/%c1%9c", Escape),
+            ("/%e0%80%af", Escape),
+            ("/%f0%80%80%af", Escape),
             ("/%00", Escape),
             ("/%", Escape),
             ("/%2", Escape),

@@ -4,6 +4,8 @@
 //! Each call is one system call at the most. Where the relay moves bytes on unread, this is for those that look at them.
 
 mod inbox;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -61,6 +63,8 @@ pub struct Stream {
     sent: usize,
     /// Whether that waits for data to share a packet with.
     held: bool,
+    /// Whether TLS was told that nothing follows.
+    finished: bool,
 }
 
 /// A stream taken apart: what a relay begins with.
@@ -78,7 +82,7 @@ impl Stream {
     /// A stream over `socket`; `unsent` (session tickets) leaves with the first data.
     pub fn new(socket: Socket, session: Option<Box<Session>>, unsent: Vec<u8>) -> Self {
         let held = !unsent.is_empty();
-        Self { socket, session, unsent, sent: 0, held }
+        Self { socket, session, unsent, sent: 0, held, finished: false }
     }
 
     /// The socket under it.
@@ -267,19 +271,18 @@ impl Stream {
         self.is_quiet() && self.socket.is_quiet_now()
     }
 
-    /// Says that nothing more will be written, by TLS too, as far as the socket takes it now.
+    /// Says that nothing more will be written, by TLS too, once everything that was taken has been sent.
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn finish(&mut self, cx: &mut Context<'_>) -> Result<(), StreamError> {
+    pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         self.held = false;
-        if let Some(session) = &mut self.session {
+        if let Some(session) = self.session.as_mut().filter(|_| !self.finished) {
             session.seal_close(&mut self.unsent);
-            if self.poll_flush(cx)?.is_pending() {
-                return Ok(());
-            }
         }
-        Ok(self.socket.shutdown_write()?)
+        self.finished = true;
+        ready!(self.poll_flush(cx))?;
+        Poll::Ready(Ok(self.socket.shutdown_write()?))
     }
 
     /// Tells a TLS peer by an alert why we end.

@@ -142,6 +142,8 @@ pub struct Clock {
     taken: Cell<u64>,
     /// Ticks in a row without a connection.
     empty: Cell<u32>,
+    /// Whether there is something else to be looked after.
+    wanted: Cell<bool>,
     pulse: Arc<Pulse>,
 }
 
@@ -156,6 +158,7 @@ impl Clock {
             ticks: RefCell::default(),
             taken: Cell::new(0),
             empty: Cell::new(0),
+            wanted: Cell::new(false),
             pulse,
         })
     }
@@ -182,6 +185,8 @@ impl Clock {
         let mut watches = self.watches.borrow_mut();
         watch.index.set(watches.len());
         watches.push(Rc::clone(&watch));
+        // It may be gone before a tick has seen it, and leaves something to be looked after all the same.
+        self.empty.set(0);
         self.pulse.want(true);
         Guard { watch, clock: Rc::clone(self) }
     }
@@ -196,7 +201,8 @@ impl Clock {
         let watches = self.watches.borrow();
         if watches.is_empty() {
             self.empty.set(self.empty.get().saturating_add(1));
-            self.pulse.want(self.empty.get() < AFTERGLOW || !self.ticks.borrow().is_empty());
+            let glows = self.empty.get() < AFTERGLOW || self.wanted.get();
+            self.pulse.want(glows || !self.ticks.borrow().is_empty());
             return;
         }
         self.empty.set(0);
@@ -207,6 +213,11 @@ impl Clock {
             visit(watch);
         }
         self.swept.set(from + count);
+    }
+
+    /// Whether ticks are wanted without a connection too: something else grows old.
+    pub fn want(&self, wanted: bool) {
+        self.wanted.set(wanted);
     }
 
     /// Hands every watched connection to `visit`.
@@ -252,6 +263,8 @@ pub struct Watch {
     pub listener: Cell<usize>,
     /// What of the meter was accounted for: received, sent.
     pub accounted: Cell<(u64, u64)>,
+    /// The endpoint that was asked and has not answered, by its place among the process's, and since when.
+    pub asked: Cell<Option<(usize, Instant)>>,
     index: Cell<usize>,
     deadline: Cell<u64>,
     lifetime: Cell<u64>,
@@ -274,6 +287,7 @@ impl Watch {
             client: Cell::default(),
             listener: Cell::default(),
             accounted: Cell::default(),
+            asked: Cell::default(),
             index: Cell::default(),
             deadline: Cell::new(NEVER),
             lifetime: Cell::new(NEVER),

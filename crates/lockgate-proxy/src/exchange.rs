@@ -15,6 +15,7 @@ use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::clock::{Cut, Guard};
 use crate::h1::{Link, ReadError};
+use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
 use crate::site::Rules;
 use crate::transform::Values;
@@ -45,6 +46,8 @@ pub struct Exchange<'a> {
     pub values: Values<'a>,
     /// What the route matches.
     pub pattern: &'a Pattern,
+    /// Where it is counted.
+    pub cells: &'a SiteCells,
     /// What the exchange is held to.
     pub rules: &'a Rules,
     /// When its first byte was there.
@@ -73,6 +76,8 @@ pub struct Outcome {
     pub connect: Option<Duration>,
     /// From there to the answer's head.
     pub first_byte: Option<Duration>,
+    /// Whether the endpoint answered with the whole request before it, or had asked for the rest (RFC 9110 §10.1.1).
+    pub awaited: bool,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
     /// The connection to the endpoint, after both have agreed to speak something else.
@@ -149,19 +154,11 @@ impl Failure {
 
 impl From<DialError> for Failure {
     fn from(error: DialError) -> Self {
-        let fault = match &error {
-            DialError::Cut(cut) => return Self::cut(*cut, Fault::ConnectionTimeout),
-            DialError::Full => Fault::QueueTimeout,
-            DialError::Exhausted(_) => Fault::Exhausted,
-            DialError::Down => Fault::NoEndpoint,
-            DialError::QueueFull => Fault::QueueFull,
-            DialError::Failed { error, .. } => match error.kind() {
-                std::io::ErrorKind::TimedOut => Fault::ConnectionTimeout,
-                std::io::ErrorKind::NotFound => Fault::Dns,
-                _ => Fault::ConnectionRefused,
-            },
-        };
-        Self::because(fault, error.to_string())
+        match error {
+            DialError::Cut(cut) => Self::cut(cut, Fault::ConnectionTimeout),
+            DialError::Left => Self::silent(Cause::ClientReset, Side::Downstream, error.to_string()),
+            error => Self::because(error.fault(), error.to_string()),
+        }
     }
 }
 

@@ -29,11 +29,13 @@ impl RequestId {
     }
 
     /// The id, in ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.text.get(..usize::from(self.length)).unwrap_or_default()
+    }
+
+    /// The same as text.
     pub fn as_str(&self) -> &str {
-        self.text
-            .get(..usize::from(self.length))
-            .and_then(|text| str::from_utf8(text).ok())
-            .unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 }
 

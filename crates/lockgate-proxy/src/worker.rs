@@ -24,7 +24,7 @@ use crate::metrics::WorkerCells;
 
 use crate::popular::{Popular, PopularSnapshot};
 use crate::request_id::RequestIds;
-use crate::upstream::{Pool, Upstream};
+use crate::upstream::{Endpoint, Pool, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -111,6 +111,8 @@ pub struct Worker {
     /// Heads of answers that nobody uses now.
     pub answers: Spare<ResponseHead>,
     upstreams: Box<[Rc<Upstream>]>,
+    /// Their members' endpoints, by their places among the process's.
+    endpoints: Box<[Arc<Endpoint>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
     pub popular: RefCell<Popular>,
@@ -159,12 +161,15 @@ impl Worker {
             first += pool.members().len();
             Upstream::new(pool, here, &blocks)
         };
+        let members = setup.pools.iter().flat_map(|pool| pool.members());
+        let endpoints = members.map(|member| Arc::clone(member.endpoint())).collect();
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,
+            endpoints,
             date: Cell::new((0, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
@@ -184,7 +189,10 @@ impl Worker {
 
     /// Takes a tick: deadlines, accounts, and the log's buffer.
     pub fn tick(&self) {
-        self.clock.tick(|watch| self.account(watch));
+        self.clock.tick(|watch| {
+            self.account(watch);
+            self.impatience(watch);
+        });
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
@@ -206,16 +214,30 @@ impl Worker {
         }
     }
 
+    /// Lets the endpoint that a connection waits for look as slow as it is: one that has stopped loses its requests
+    /// within ticks, and not when the first of them runs into its deadline.
+    fn impatience(&self, watch: &Watch) {
+        if let Some((place, since)) = watch.asked.get()
+            && let Some(endpoint) = self.endpoints.get(place)
+        {
+            endpoint.waited(since.elapsed(), self.clock.now());
+        }
+    }
+
     /// Closes idle connections to endpoints that are of no more use, and shows how many there are.
     fn tidy(&self) {
+        let mut kept = 0;
         for upstream in &self.upstreams {
             upstream.tidy(self.clock.now());
             for (place, idle) in upstream.idle_connections() {
                 if let Some(cells) = self.cells.http.endpoint(place) {
                     cells.idle.set(idle as i64);
                 }
+                kept += idle;
             }
         }
+        // The last client may leave long before they are too old.
+        self.clock.want(kept > 0);
     }
 
     /// Closes connections of clients that only wait for their next request. Not at once: what is on its way when we

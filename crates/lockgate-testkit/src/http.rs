@@ -213,6 +213,19 @@ impl<S: Read + Write> Http<S> {
         request
     }
 
+    /// The next request with its body; `None` when the peer has closed instead, or broken off.
+    ///
+    /// # Panics
+    /// When what comes is none.
+    pub fn next_request(&mut self) -> Option<Message> {
+        if self.unread.is_empty() {
+            let mut read = [0; 16 * 1024];
+            let len = self.stream.read(&mut read).unwrap_or(0);
+            self.unread.extend_from_slice(&read[..len]);
+        }
+        if self.unread.is_empty() { None } else { Some(self.request()) }
+    }
+
     /// An answer with its body to a request of any method but HEAD, as a client reads it; those before the answer
     /// (1xx) are answers of their own.
     ///

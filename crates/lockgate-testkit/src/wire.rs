@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::DEADLINE;
@@ -150,6 +151,12 @@ impl Wire {
             });
             self.rest()
         })
+    }
+
+    /// Whether nothing waits to be read now.
+    pub fn is_quiet(&self) -> bool {
+        let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
     }
 
     /// Another handle of the same connection.

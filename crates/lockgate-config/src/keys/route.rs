@@ -60,7 +60,7 @@ const RESPONSE_KEYS: &[Key] = &[
         Body,
         Is(r#""""#),
         r#""hello {client}\n""#,
-        "The body. The placeholders of `redirect` are replaced, and `{client}`; other braces are text.",
+        "The body. The placeholders of `redirect` are replaced, and `{client}`, `{scheme}`, `{method}` and `{id}`, the request's; other braces are text.",
     ),
     TYPE,
 ];
@@ -225,5 +225,6 @@ pub(super) const PATHS: Key = Key::new(
     Is(r#""strict""#),
     r#""as-is""#,
     "`\"strict\"` answers paths that an application could read otherwise (`%2f`, `%5c`, `%00`, dot segments) with 400; \
-     `\"as-is\"` sends them on as they came.",
+     `\"as-is\"` sends them on as they came, where every reading \
+     of them leads to the same route.",
 );

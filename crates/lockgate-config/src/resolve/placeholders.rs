@@ -8,6 +8,8 @@ use super::Resolver;
 
 /// What every request has.
 const REQUEST: [&str; 3] = ["host", "path", "query"];
+/// What can stand in a text besides, but not in a URL.
+const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
 
 impl Resolver<'_> {
     /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
@@ -42,7 +44,7 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is told.
     pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
-        let all = [REQUEST.as_slice(), &["client"]].concat();
+        let all = [REQUEST.as_slice(), &TEXT].concat();
         for found in braces(text) {
             let Brace::Named(name) = found else { continue };
             let known_here = all.contains(&name)

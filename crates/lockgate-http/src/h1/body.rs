@@ -60,7 +60,11 @@ enum State {
         size: u64,
         digits: u8,
     },
-    /// Behind a chunk's size.
+    /// In whitespace behind a chunk's size.
+    Space {
+        size: u64,
+    },
+    /// In what follows a semicolon.
     Extension {
         size: u64,
     },
@@ -163,14 +167,25 @@ impl Decoder {
                 State::Size { size: size * 16 + digit, digits: digits + 1 }
             }
             (State::Size { digits: 0, .. }, _) => return Err(BodyError::Size),
-            (State::Size { size, .. } | State::Extension { size }, b'\r') => State::SizeEnd { size },
-            // §7.1.1: whitespace may go before an extension, which begins with a semicolon.
-            (State::Size { size, .. }, b';' | b' ' | b'\t') => self.extend(size)?,
-            (State::Size { .. }, b'\n') => return Err(BodyError::LineEnd),
-            (State::Size { .. }, _) => return Err(BodyError::Size),
-            (State::Extension { .. }, b'\n') => return Err(BodyError::LineEnd),
+            (State::Size { size, .. } | State::Space { size } | State::Extension { size }, b'\r') => {
+                State::SizeEnd { size }
+            }
+            // §7.1.1: whitespace may go before an extension, which begins with a semicolon. Some pad sizes with it.
+            (State::Size { size, .. } | State::Space { size }, b' ' | b'\t') => {
+                self.extend()?;
+                State::Space { size }
+            }
+            (State::Size { size, .. } | State::Space { size }, b';') => {
+                self.extend()?;
+                State::Extension { size }
+            }
+            (State::Size { .. } | State::Space { .. } | State::Extension { .. }, b'\n') => {
+                return Err(BodyError::LineEnd);
+            }
+            (State::Size { .. } | State::Space { .. }, _) => return Err(BodyError::Size),
             (State::Extension { size }, byte) if byte == b'\t' || (byte >= b' ' && byte != 0x7f) => {
-                self.extend(size)?
+                self.extend()?;
+                State::Extension { size }
             }
             (State::Extension { .. }, _) => return Err(BodyError::Extension),
             (State::SizeEnd { size: 0 }, b'\n') => State::Trailers,
@@ -182,13 +197,9 @@ impl Decoder {
         Ok(())
     }
 
-    fn extend(&mut self, size: u64) -> Result<State, BodyError> {
+    fn extend(&mut self) -> Result<(), BodyError> {
         self.extensions += 1;
-        if self.extensions > MAX_EXTENSIONS {
-            Err(BodyError::Extension)
-        } else {
-            Ok(State::Extension { size })
-        }
+        if self.extensions > MAX_EXTENSIONS { Err(BodyError::Extension) } else { Ok(()) }
     }
 }
 
@@ -264,6 +275,9 @@ mod tests {
             (b" 1\r\na\r\n", Size),
             (b";x\r\n", Size),
             (b"1_\r\n", Size),
+            (b"1 1\r\na\r\n", Size),
+            (b"1 x\r\na\r\n", Size),
+            (b"1 \n", LineEnd),
             (b"1000000000000000\r\n", Size),
             (b"fffffffffffffffff\r\n", Size),
             (b"1\na\r\n", LineEnd),

@@ -1,7 +1,5 @@
 //! Words to bytes (RFC 9112 §3, §4, §7.1): appended to the caller's buffer, which is sent in one write.
 
-use crate::fields::{Field, Fields};
-
 /// What ends a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
@@ -31,13 +29,6 @@ pub fn status_line(out: &mut Vec<u8>, status: u16, reason: &[u8]) {
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     for part in [name, b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
-    }
-}
-
-/// The lines that `keep` says yes to, in their order and spelling.
-pub fn fields(out: &mut Vec<u8>, fields: &Fields, mut keep: impl FnMut(&Field<'_>) -> bool) {
-    for one in fields.iter().filter(|one| keep(one)) {
-        field(out, one.name, one.value);
     }
 }
 
@@ -83,7 +74,7 @@ mod tests {
         assert_eq!(taken, Ok(Some(out.len())));
         let mut again = Vec::new();
         request_line(&mut again, head.method_name(), head.target(), None);
-        fields(&mut again, &head.fields, |_| true);
+        head.fields.write(&mut again, |_| true);
         end(&mut again);
         assert_eq!(again, out);
         for (status, reason) in [(100, "Continue"), (200, ""), (999, "\u{e4}")] {

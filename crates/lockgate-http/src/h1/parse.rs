@@ -3,7 +3,7 @@
 //! A head is parsed once, when its last byte is there; before that only its end is looked for, from where the last look
 //! stopped, so that a head that comes byte by byte costs no more than one that comes whole.
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 
 use super::{HeadError, Limits};
 use crate::fields::{Fields, Span};
@@ -90,21 +90,16 @@ pub(super) fn trailers(
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
     // Without a first line the section may be its empty line alone.
-    let end =
-        if input.starts_with(b"\r\n") { Some(2) } else { memmem::find(input, END).map(|at| at + END.len()) };
-    let Some(end) = end else {
-        check_unfinished(input, 0, limits)?;
-        return Ok(None);
+    let scan = if input.starts_with(b"\r\n") { Scan::End(2) } else { end_of_fields(input, 0)? };
+    let end = match scan {
+        Scan::End(end) if end <= limits.head => end,
+        Scan::More(_) if input.len() < limits.head => return Ok(None),
+        Scan::End(_) | Scan::More(_) => return Err(HeadError::TooLong),
     };
-    if end > limits.head {
-        return Err(HeadError::TooLong);
-    }
     trailers.restart(&input[..end]);
     fields(&input[..end], 0, limits, trailers)?;
     Ok(Some(end))
 }
-
-const END: &[u8] = b"\r\n\r\n";
 
 /// The bytes of the head, once its empty line is there.
 fn whole<'a>(
@@ -112,31 +107,44 @@ fn whole<'a>(
     progress: &mut Progress,
     limits: &Limits,
 ) -> Result<Option<&'a [u8]>, HeadError> {
-    let from = progress.scanned.saturating_sub(END.len() - 1).min(input.len());
-    match memmem::find(&input[from..], END) {
-        Some(at) if from + at + END.len() > limits.head => Err(HeadError::TooLong),
-        Some(at) => Ok(Some(&input[..from + at + END.len()])),
-        None => {
-            check_unfinished(input, from, limits)?;
-            progress.scanned = input.len();
+    // The last line that was looked at may be the one before the empty one.
+    let from = progress.scanned.min(input.len());
+    match end_of_fields(input, from)? {
+        Scan::End(end) if end > limits.head => Err(HeadError::TooLong),
+        Scan::End(end) => Ok(Some(&input[..end])),
+        Scan::More(_) if input.len() >= limits.head => Err(HeadError::TooLong),
+        Scan::More(scanned) => {
+            progress.scanned = scanned;
             Ok(None)
         }
     }
 }
 
-/// What can be said of a head whose end is not there: waiting for the rest of one that is wrong helps nobody.
-fn check_unfinished(input: &[u8], from: usize, limits: &Limits) -> Result<(), HeadError> {
-    if input.len() >= limits.head {
-        return Err(HeadError::TooLong);
-    }
+/// What looking for an empty line found.
+enum Scan {
+    /// It ends here.
+    End(usize),
+    /// It is not there; what begins here was not looked at as a whole line.
+    More(usize),
+}
+
+/// Looks for the empty line behind the line that begins at `from`, line by line: waiting for the rest of a head that is
+/// wrong helps nobody.
+fn end_of_fields(input: &[u8], from: usize) -> Result<Scan, HeadError> {
     let mut at = from;
     while let Some(found) = memchr(b'\n', &input[at..]) {
-        if at + found == 0 || input[at + found - 1] != b'\r' {
+        let end = at + found;
+        if end == 0 || input[end - 1] != b'\r' {
             return Err(HeadError::LineEnd);
         }
-        at += found + 1;
+        match &input[end + 1..] {
+            [b'\r', b'\n', ..] => return Ok(Scan::End(end + 3)),
+            // The empty line may be cut in two: this line is looked at again.
+            [] | [b'\r'] => return Ok(Scan::More(at)),
+            _ => at = end + 1,
+        }
     }
-    Ok(())
+    Ok(Scan::More(at))
 }
 
 /// The line at `from` without its end, as a range, and where the next one begins.
@@ -177,8 +185,8 @@ fn fields(text: &[u8], from: usize, limits: &Limits, fields: &mut Fields) -> Res
         if fields.len() >= limits.fields {
             return Err(HeadError::TooManyFields);
         }
-        let colon = memchr(b':', line).ok_or(HeadError::FieldName)?;
-        if !is_token(&line[..colon]) {
+        let colon = token_length(line);
+        if colon == 0 || line.get(colon) != Some(&b':') {
             return Err(HeadError::FieldName);
         }
         let value = &line[colon + 1..];
@@ -189,10 +197,21 @@ fn fields(text: &[u8], from: usize, limits: &Limits, fields: &mut Fields) -> Res
                 HeadError::FieldValue
             });
         }
-        let leading = value.iter().take_while(|byte| is_space(**byte)).count();
-        let trailing = value[leading..].iter().rev().take_while(|byte| is_space(**byte)).count();
-        fields.push(start..start + colon, start + colon + 1 + leading..end - trailing);
+        let mut from = start + colon + 1;
+        let mut to = end;
+        while from < to && is_space(text[from]) {
+            from += 1;
+        }
+        while from < to && is_space(text[to - 1]) {
+            to -= 1;
+        }
+        fields.push(start..start + colon, from..to);
     }
+}
+
+/// How many bytes at the front are those of a token.
+fn token_length(text: &[u8]) -> usize {
+    text.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(text.len())
 }
 
 fn is_space(byte: u8) -> bool {
@@ -204,10 +223,26 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
 }
 
-/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us. Without an early exit, so that it
-/// is done many bytes at a time.
+/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us. Eight at a time: values are what
+/// most of a head is.
 pub(crate) fn is_text(text: &[u8]) -> bool {
-    !text.iter().fold(false, |bad, &byte| bad | (byte < b' ' && byte != b'\t') | (byte == 0x7f))
+    let (words, rest) = text.as_chunks::<8>();
+    words
+        .iter()
+        .all(|word| !may_be_control(u64::from_le_bytes(*word)) || word.iter().all(|byte| !is_control(*byte)))
+        && rest.iter().all(|byte| !is_control(*byte))
+}
+
+fn is_control(byte: u8) -> bool {
+    byte < b' ' && byte != b'\t' || byte == 0x7f
+}
+
+/// Whether one of eight bytes is below a space, or DEL; it may say so of a tab.
+fn may_be_control(word: u64) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
+    below(word, 0x20) | below(word ^ (ONES * 0x7f), 1) != 0
 }
 
 const TOKEN: [bool; 256] = {

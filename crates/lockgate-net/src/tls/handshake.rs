@@ -76,6 +76,11 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
+    /// Whether the peer's certificate did not prove what it must.
+    pub fn is_certificate(&self) -> bool {
+        matches!(self, Self::Tls(Error::InvalidCertificate(_) | Error::InvalidCertRevocationList(_)))
+    }
+
     /// The reason as a word of a closed list, for metrics.
     pub fn reason(&self) -> &'static str {
         match self {

@@ -7,10 +7,11 @@ mod heads;
 mod replay;
 
 use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
@@ -19,7 +20,7 @@ use lockgate_http::head::{BodyLength, ResponseHead, Version};
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::clock::{Guard, Waiting};
+use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
 use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
@@ -49,18 +50,42 @@ struct Unanswered {
     sent: bool,
     /// Whether another attempt could go better: not if it was the client.
     worth: bool,
+    /// Whether the endpoint was waited for in vain.
+    late: bool,
 }
 
 impl Unanswered {
     fn end(failure: Failure) -> Self {
-        Self { failure, sent: true, worth: false }
+        Self { failure, sent: true, worth: false, late: false }
     }
 
     /// The endpoint broke off.
     fn broken(up: &Link, detail: String) -> Self {
         let failure = Failure::because(Fault::ConnectionTerminated, detail);
-        Self { failure, sent: up.writer.has_sent(), worth: true }
+        Self { failure, sent: up.writer.has_sent(), worth: true, late: false }
     }
+
+    /// We do not wait any longer.
+    fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
+        let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
+        let late = cut == Cut::Deadline;
+        Self { failure: Failure::cut(cut, fault), sent: up.writer.has_sent(), worth: late, late }
+    }
+
+    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
+    /// request is on its way (RFC 9112 §9.5).
+    fn is_stale(&self, lease: &Lease) -> bool {
+        lease.requests > 0 && !self.late
+    }
+}
+
+/// Why a request is sent once more.
+struct Before {
+    failure: Failure,
+    /// The place of the endpoint that has failed.
+    place: usize,
+    /// Whether it counts as a retry.
+    counts: bool,
 }
 
 impl Proxy {
@@ -77,8 +102,23 @@ impl Proxy {
         let mut replay = Replay::new(idempotent);
         let mut tried = 0;
         let mut clock = exchange.began;
+        let mut before: Option<Before> = None;
         loop {
-            let mut lease = self.lease(exchange, &upstream, wanted, &mut tried).await?;
+            let mut lease = match (self.lease(exchange, &upstream, wanted, &mut tried).await, before.take()) {
+                (Ok(lease), None) => lease,
+                (Ok(lease), Some(before)) => {
+                    if let Some(cells) = exchange.worker.cells.http.endpoint(before.place) {
+                        cells.retries.inc();
+                    }
+                    exchange.outcome.retries += u32::from(before.counts);
+                    lease
+                }
+                (Err(error @ (DialError::Cut(_) | DialError::Left)), _) | (Err(error), None) => {
+                    return Err(error.into());
+                }
+                // Nobody else could be asked: what happened says more than that.
+                (Err(_), Some(before)) => return Err(before.failure),
+            };
             let took = lap(&mut clock);
             exchange.outcome.leased(took, lease.dialled);
             exchange.outcome.reused = lease.requests > 0;
@@ -89,40 +129,59 @@ impl Proxy {
                 cells.in_flight.inc();
             }
             let mut answer = exchange.worker.answers.take();
-            let asked = self.ask(exchange, &mut lease.link, &mut replay, &mut answer).await;
-            if let Some(cells) = cells {
-                cells.in_flight.dec();
-            }
+            let place = lease.place();
+            let asked = self.ask(exchange, &mut lease.link, (place, clock), &mut replay, &mut answer).await;
+            let waited = exchange.guard.watch().asked.take();
             let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
-                    lease.endpoint().answered(took, exchange.guard.clock().now());
+                    match waited {
+                        Some((_, since)) => {
+                            let waited = clock.saturating_duration_since(since);
+                            lease.endpoint().answered(waited, exchange.guard.clock().now());
+                        }
+                        // It did not wait for the whole request, so its haste says little.
+                        None => lease.endpoint().succeeded(),
+                    }
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);
                     }
                     let result = self.answer(exchange, lease, &mut answer).await;
                     exchange.worker.answers.give(answer);
+                    if let Some(cells) = cells {
+                        cells.in_flight.dec();
+                    }
                     return result;
                 }
                 Err(unanswered) => unanswered,
             };
             exchange.worker.answers.give(answer);
-            if let (Some(cells), Some(fault)) = (cells, unanswered.failure.fault) {
-                cells.failed(fault);
-            }
-            self.again(exchange, &upstream, &lease, &mut replay, unanswered)?;
             if let Some(cells) = cells {
-                cells.retries.inc();
+                cells.in_flight.dec();
+                if let Some(fault) = unanswered.failure.fault {
+                    cells.failed(fault);
+                }
             }
-            if lease.requests > 0 {
+            let stale = unanswered.is_stale(&lease);
+            if unanswered.worth && !stale && !unanswered.late {
+                lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
+            }
+            let harmless = !unanswered.sent || idempotent;
+            let repeatable = unanswered.worth && harmless && replay.rewind();
+            if !repeatable || !(stale || self.may_retry(exchange, &upstream)) {
+                return Err(unanswered.failure);
+            }
+            if stale {
                 // Its own fault it was not; but where one idle connection was dead, the others probably are.
                 tried = 0;
                 wanted = Wanted::New;
             }
+            before = Some(Before { failure: unanswered.failure, place, counts: !stale });
         }
     }
 
+    /// A connection to an endpoint, unless the client leaves before there is one.
     async fn lease(
         &self,
         exchange: &mut Exchange<'_>,
@@ -130,44 +189,32 @@ impl Proxy {
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Some(version) = upstream.pool().settings.proxy_protocol else {
-            return upstream.lease(exchange.guard, self.connect, wanted, &[], tried).await;
-        };
-        if wanted != Wanted::New
-            && let Some(lease) = exchange.private.take().and_then(|private| private.take(upstream))
-        {
-            return Ok(lease);
+        let Exchange { worker, guard, down, private, introduction, cells, .. } = exchange;
+        let cells = (&worker.cells.http, *cells);
+        let mut header = Vec::new();
+        let mut wanted = wanted;
+        if let Some(version) = upstream.pool().settings.proxy_protocol {
+            let now = guard.clock().now();
+            if wanted != Wanted::New
+                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now))
+            {
+                return Ok(lease);
+            }
+            header = introduction(version);
+            wanted = Wanted::New;
         }
-        let header = (exchange.introduction)(version);
-        upstream.lease(exchange.guard, self.connect, Wanted::New, &header, tried).await
+        let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, tried, cells));
+        poll_fn(|cx| match leased.as_mut().poll(cx) {
+            // It neither keeps its place in the queue nor is served for nothing.
+            Poll::Pending if down.stream.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
+            polled => polled,
+        })
+        .await
     }
 
-    /// Whether a request that was not answered may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
-    fn again(
-        &self,
-        exchange: &mut Exchange<'_>,
-        upstream: &Upstream,
-        lease: &Lease,
-        replay: &mut Replay,
-        unanswered: Unanswered,
-    ) -> Result<(), Failure> {
-        let harmless = !unanswered.sent || exchange.head.method.is_idempotent();
-        let worth = unanswered.worth;
-        // A kept connection that the endpoint has closed meanwhile says nothing of the endpoint, so it costs no retry.
-        if worth && lease.requests == 0 {
-            lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
-        }
-        if !worth || !harmless || !replay.rewind() {
-            return Err(unanswered.failure);
-        }
-        if lease.requests == 0 {
-            let retry = upstream.pool().settings.retry;
-            if exchange.outcome.retries >= retry.times || !upstream.may_retry() {
-                return Err(unanswered.failure);
-            }
-            exchange.outcome.retries += 1;
-        }
-        Ok(())
+    /// Whether the endpoint's failure may be made good by another one.
+    fn may_retry(&self, exchange: &Exchange<'_>, upstream: &Upstream) -> bool {
+        exchange.outcome.retries < upstream.pool().settings.retry.times && upstream.may_retry()
     }
 
     /// Sends the request, and reads until there is the head of an answer.
@@ -175,10 +222,12 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_>,
         up: &mut Link,
+        (place, began): (usize, Instant),
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
         let guard = exchange.guard;
+        let mut at_once = true;
         guard.settle();
         heads::request(exchange, up.writer.head());
         up.writer.begin_body(exchange.length);
@@ -189,6 +238,9 @@ impl Proxy {
         if let (false, Some(response)) = (invited, self.response) {
             guard.phase(response);
         }
+        // What the endpoint had taken when it began to take no more.
+        let mut stuck = None;
+        exchange.outcome.awaited = false;
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
@@ -197,6 +249,9 @@ impl Proxy {
                         Poll::Ready(Ok(())) => {
                             uploaded = true;
                             guard.watch().waits(Waiting::Otherwise);
+                            // How long the client has taken to send it is not the endpoint's doing.
+                            let since = if at_once { began } else { Instant::now() };
+                            guard.watch().asked.set(Some((place, since)));
                             if let Some(response) = self.response {
                                 guard.phase(response);
                             }
@@ -211,14 +266,23 @@ impl Proxy {
                                 _ => Err(Unanswered::broken(up, error)),
                             });
                         }
-                        Poll::Pending if !invited && down.reader.taken() == 0 => {
-                            guard.watch().waits(Waiting::Otherwise);
+                        Poll::Pending => {
+                            at_once = false;
+                            if !invited && down.reader.taken() == 0 {
+                                guard.watch().waits(Waiting::Otherwise);
+                            } else if !std::mem::replace(&mut invited, true) {
+                                guard.settle();
+                            }
+                            let now = up.writer.is_blocked().then(|| up.writer.moved());
+                            if now != stuck {
+                                stuck = now;
+                                match (stuck, self.response) {
+                                    (Some(_), Some(response)) => guard.phase(response),
+                                    _ if invited => guard.settle(),
+                                    _ => {}
+                                }
+                            }
                         }
-                        Poll::Pending if !invited => {
-                            invited = true;
-                            guard.settle();
-                        }
-                        Poll::Pending => {}
                     }
                 }
                 match poll_answer(cx, up, answer) {
@@ -238,11 +302,14 @@ impl Proxy {
             match asked.await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
-                Err(cut) => return Err(Unanswered::end(Failure::cut(cut, Fault::ResponseTimeout))),
+                Err(cut) => return Err(Unanswered::cut(up, cut, uploaded || !invited)),
             }
             if !answer.is_interim() {
+                // What was not asked for may never be read, and then would be the next request.
+                exchange.outcome.awaited |= uploaded && exchange.head.fields.first(Known::Expect).is_none();
                 return Ok(());
             }
+            exchange.outcome.awaited |= answer.status == 100;
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
             if answer.status == 100 && !std::mem::replace(&mut invited, true) && !uploaded {
                 guard.settle();
@@ -264,8 +331,9 @@ impl Proxy {
         let bad = |error: String| Failure::because(Fault::BadResponse, error);
         let length =
             framing::response(exchange.head.method, answer).map_err(|error| bad(error.to_string()))?;
-        let kept =
-            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
+        let kept = forwarding::keeps_alive(answer.version, &answer.fields)
+            && length != BodyLength::UntilClose
+            && (exchange.outcome.awaited || exchange.length == BodyLength::Empty);
         let up = &mut *lease.link;
         up.reader.begin_body(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
@@ -304,11 +372,11 @@ impl Proxy {
                 guard.watch().waits(Waiting::ForRoom);
             } else if !uploading {
                 guard.watch().waits(Waiting::Otherwise);
-                // While the origin pauses, nothing else would find out that nobody listens any more.
-                if pumped.is_pending() && down.stream.poll_gone(cx).is_ready() {
-                    let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
-                    return Poll::Ready(Err(failure));
-                }
+            }
+            // Events may come hours apart: nothing is written that would tell.
+            if pumped.is_pending() && down.stream.poll_gone(cx).is_ready() {
+                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                return Poll::Ready(Err(failure));
             }
             Poll::Ready(ready!(pumped).map_err(|fault| match fault {
                 h1::Fault::Source(error) => truncated(&error),
@@ -324,13 +392,17 @@ impl Proxy {
                 let Link { stream, writer, .. } = &mut *exchange.down;
                 let _ = guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await;
             }
+            if onward == BodyLength::UntilClose {
+                // The close is the end of the body here (RFC 9112 §8): only a reset says that it is not.
+                exchange.down.stream.socket().reset_on_close();
+            }
             return Err(failure);
         }
         exchange.outcome.reusable = keep;
         let up = &lease.link;
         if kept && up.writer.has_ended() && !up.writer.holds_bytes() && !up.reader.holds_bytes() {
             if exchange.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
-                *exchange.private = Some(lease.keep_private());
+                *exchange.private = lease.keep_private(guard.clock().now());
             } else {
                 lease.keep(guard.clock().now());
             }
@@ -426,7 +498,9 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
 
 /// Both have agreed to speak something else from here on (RFC 9110 §7.8).
 async fn switch(exchange: &mut Exchange<'_>, lease: Lease, answer: &ResponseHead) -> Result<(), Failure> {
-    if !heads::agrees(exchange.head, answer) {
+    // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
+    let whole = exchange.down.reader.has_ended() && lease.link.writer.has_ended();
+    if !whole || !heads::agrees(exchange.head, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
     heads::switched(exchange, answer);

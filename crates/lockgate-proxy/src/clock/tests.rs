@@ -40,6 +40,7 @@ fn old_clock() -> Rc<Clock> {
         ticks: RefCell::default(),
         taken: Cell::new(0),
         empty: Cell::new(0),
+        wanted: Cell::new(false),
         pulse: Pulse::new(),
     };
     Rc::new(clock)
@@ -344,4 +345,23 @@ fn a_wait_for_a_tick_that_is_polled_again_goes_on_waiting() {
     assert!(poll(wait.as_mut(), &wakes).is_pending());
     tick(&clock);
     assert!(poll(wait.as_mut(), &wakes).is_ready());
+}
+
+#[test]
+fn ticks_go_on_without_a_connection_while_something_else_grows_old() {
+    let clock = clock();
+    drop(clock.watch());
+    let ticks = |count| (0..count).for_each(|_| tick(&clock));
+    clock.want(true);
+    ticks(2 * AFTERGLOW);
+    assert!(clock.pulse.wanted.load(Ordering::Relaxed));
+    clock.want(false);
+    ticks(1);
+    assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
+    // One that is gone before the next tick leaves something to be looked after too.
+    drop(clock.watch());
+    ticks(AFTERGLOW - 1);
+    assert!(clock.pulse.wanted.load(Ordering::Relaxed));
+    ticks(1);
+    assert!(!clock.pulse.wanted.load(Ordering::Relaxed));
 }

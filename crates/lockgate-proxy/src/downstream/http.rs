@@ -23,10 +23,13 @@ use crate::h1::{Link, ReadError};
 use crate::site::Sites;
 use crate::upstream::Lease;
 
-/// How long a client that still sends is listened to after our last word, so that it can read it.
-const LINGER: Duration = Duration::from_secs(2);
-/// What it may send meanwhile.
-const LINGER_BYTES: u64 = 1024 * 1024;
+/// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
+/// all of their body, however much that is.
+const LINGER: Duration = Duration::from_secs(30);
+/// The same, of one that has fallen silent.
+const SILENCE: Duration = Duration::from_secs(2);
+/// What is read of it in one turn; then the worker's other connections have theirs.
+const LINGER_READS: usize = 16;
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -107,7 +110,10 @@ impl Connection {
                 self.spoke = true;
                 return Ok(began);
             }
-            (Ok(Ok(_)), _) => return Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            (Ok(Ok(_)), _) => {
+                part(&mut down.stream).await;
+                return Err(Ending::new(Cause::ClientClosed, Side::Downstream));
+            }
             (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
                     431 => Fault::HeadTooLarge,
@@ -116,10 +122,23 @@ impl Connection {
                 };
                 Failure::because(fault, error.to_string())
             }
-            (Ok(Err(ReadError::Stream(error))), _) => Failure::client(&error),
+            (Ok(Err(ReadError::Stream(error))), _) => {
+                poll_fn(|cx| {
+                    down.stream.alert(cx, &error);
+                    Poll::Ready(())
+                })
+                .await;
+                Failure::client(&error)
+            }
             (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
-            (Err(Cut::Deadline), None) => return Err(Ending::new(Cause::Idle, Side::Lockgate)),
-            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), None) => {
+                part(&mut down.stream).await;
+                return Err(match cut {
+                    Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
+                    cut => super::connection::cut_short(cut, "between requests"),
+                });
+            }
+            (Err(cut), Some(_)) => Failure::cut(cut, Fault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
@@ -165,32 +184,34 @@ impl Connection {
     /// and the reset could overtake the answer (RFC 9112 §9.6).
     async fn linger(&self, down: &mut Link) {
         self.guard.phase(LINGER);
+        self.guard.idle(SILENCE);
+        let received = &self.guard.watch().meter.received;
         let Link { stream, writer, reader } = down;
-        let mut heard = 0;
         let mut finished = false;
         // Whether the client waits for it or not, the connection is over.
         let _ = self
             .guard
             .within(poll_fn(|cx| {
                 if !finished {
-                    if !matches!(ready!(writer.poll_flush(cx, stream)), Ok(())) || stream.finish(cx).is_err()
-                    {
+                    let flushed = ready!(writer.poll_flush(cx, stream));
+                    if flushed.is_err() || ready!(stream.poll_finish(cx)).is_err() {
                         return Poll::Ready(());
                     }
                     finished = true;
                     let _ = reader.begin_body(BodyLength::UntilClose);
                 }
-                while heard <= LINGER_BYTES {
+                for _ in 0..LINGER_READS {
                     match ready!(reader.poll_data(cx, stream)) {
                         Ok(()) if !reader.has_ended() => {
                             let here = reader.data().len();
-                            heard += here as u64;
+                            received.set(received.get() + here as u64);
                             reader.consume(here);
                         }
-                        _ => break,
+                        _ => return Poll::Ready(()),
                     }
                 }
-                Poll::Ready(())
+                cx.waker().wake_by_ref();
+                Poll::Pending
             }))
             .await;
     }
@@ -229,6 +250,14 @@ impl Connection {
                 super::connection::cut_short(cut, "upgraded connection")
             }
         }
+    }
+}
+
+/// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.
+async fn part(stream: &mut Stream) {
+    if stream.is_secure() {
+        // Who has gone already does not miss it.
+        let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;
     }
 }
 

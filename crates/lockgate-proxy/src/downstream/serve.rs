@@ -9,6 +9,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client as Told};
 use lockgate_http::h1::{encode, framing};
 use lockgate_http::head::{BodyLength, Method, RequestHead, Version};
+use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::status::reason;
 use lockgate_http::target::{self, TargetError};
 use lockgate_net::listen::Peer;
@@ -146,6 +147,9 @@ impl Connection {
         let id = self.request_id(head, asking);
         let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
         let next = self.answer(down, sites, head, asking, &mut seen).await;
+        if let Some(site) = seen.site {
+            self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.dec();
+        }
         self.note(head, sites, &seen);
         next
     }
@@ -167,7 +171,7 @@ impl Connection {
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
-        let told = asking.trusted.then(|| head.fields.named(b"x-request-id").next()).flatten();
+        let told = asking.trusted.then(|| head.fields.first(Known::XRequestId)).flatten();
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| self.worker.shared.request_ids.id(self.id, asking.requests))
     }
@@ -195,28 +199,39 @@ impl Connection {
         }
         let last = asking.requests >= sites.requests || self.worker.is_stopping();
         let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
-        let found = match self.find(sites, head, seen) {
+        let asked_first = match asked(head) {
+            Ok(asked) => asked,
+            Err(error) => {
+                let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                return self.decline(down, head, sites, seen, refusal, false).await;
+            }
+        };
+        let found = match self.find(sites, head, &asked_first, seen) {
             Ok(found) => found,
             Err(refusal) => {
-                let keep = keep && refusal.fault != Fault::Malformed;
+                // Behind a CONNECT may be what is no HTTP.
+                let keep = keep && !matches!(refusal.fault, Fault::Malformed | Fault::NotImplemented);
                 return self.decline(down, head, sites, seen, refusal, keep).await;
             }
         };
-        let (route, pattern) = (found.route, found.pattern);
+        let Found { route, pattern } = found;
         seen.route = Some(route);
         if let Err(refusal) = self.admit(route, head, length, seen).await {
             return self.decline(down, head, sites, seen, refusal, keep).await;
         }
         down.reader.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.
-        if !route.rules.request_headers.is_empty() {
-            self.transform(route, found.host, head, asking, seen);
-        }
-        let asked = match asked(head) {
-            Ok(asked) => asked,
-            Err(error) => {
-                let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, sites, seen, refusal, false).await;
+        let asked = if route.rules.request_headers.is_empty() {
+            asked_first
+        } else {
+            let host = host(&asked_first, sites, seen.site).into_owned();
+            self.transform(route, &host, head, seen);
+            match asked(head) {
+                Ok(asked) => asked,
+                Err(error) => {
+                    let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                    return self.decline(down, head, sites, seen, refusal, false).await;
+                }
             }
         };
         let host = host(&asked, sites, seen.site);
@@ -229,7 +244,7 @@ impl Connection {
             secure,
             method: head.method_name(),
             client,
-            id: id.as_str().as_bytes(),
+            id: id.as_bytes(),
         };
         match &route.action {
             Action::Proxy(proxy) => {
@@ -250,6 +265,7 @@ impl Connection {
                     client: Told { address: &asking.text, secure, host: asked.host, trusted: asking.trusted },
                     values,
                     pattern,
+                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                     rules: &route.rules,
                     began: seen.began,
                     keep,
@@ -315,13 +331,13 @@ impl Connection {
         &self,
         sites: &'s Sites,
         head: &RequestHead,
+        asked: &Asked<'_>,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
         let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
         if head.method == Method::Connect {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
-        let asked = asked(head).map_err(|error| malformed(&error))?;
         let name = asked.authority.as_ref().map(|authority| authority.name());
         let secure = self.negotiated.is_some();
         let Some(site) = sites.router.site(name.as_deref()) else {
@@ -346,9 +362,24 @@ impl Connection {
             NoRoute::Method { allow } => Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) },
         })?;
         let route = &sites.routes[found.route];
+        let leads_here = |reading: &[u8]| {
+            let read = sites.router.route(site, head.method_name(), reading);
+            read.is_ok_and(|read| read.route == found.route)
+        };
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
-            _ => Ok(Found { route, pattern: found.pattern, host: name.map(Cow::into_owned) }),
+            // Also where such paths are let through, no reading may lead to where other rules hold.
+            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
+                Err(malformed(&error))
+            }
+            // Some take no notice of what follows a semicolon.
+            None if memchr::memchr(b';', &path).is_some()
+                && !leads_here(&without_parameters(&path))
+                && !found.pattern.to_string().contains(';') =>
+            {
+                Err(malformed(&TargetError::Ambiguous))
+            }
+            _ => Ok(Found { route, pattern: found.pattern }),
         }
     }
 
@@ -404,27 +435,20 @@ impl Connection {
     }
 
     /// What rules change of a request.
-    fn transform(
-        &self,
-        route: &Route,
-        host: Option<String>,
-        head: &mut RequestHead,
-        asking: &Asking,
-        seen: &Seen<'_>,
-    ) {
+    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
         let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
         let method = head.method_name().to_vec();
         let values = Values {
             path: &path,
             query: query.as_deref(),
-            host: host.as_deref().unwrap_or_default(),
+            host,
             secure: self.negotiated.is_some(),
             method: &method,
             client: seen.client,
-            id: seen.id.as_str().as_bytes(),
+            id: seen.id.as_bytes(),
         };
-        let _ = asking;
+        forwarding::detach(&mut head.fields);
         let mut scratch = self.worker.blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
         self.worker.blocks.take_back(scratch);
@@ -530,7 +554,7 @@ impl Connection {
         let out = down.writer.head();
         encode::status_line(out, own.status, reason(own.status).as_bytes());
         encode::field(out, b"Date", &date);
-        encode::fields(out, &fields, |_| true);
+        fields.write(out, |_| true);
         if !matches!(own.status, 204 | 304) {
             encode::content_length(out, own.body.len() as u64);
         }
@@ -584,9 +608,6 @@ impl Connection {
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
         let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
-        if site.is_some() {
-            cells.in_flight.dec();
-        }
         cells.finished(head.method, status, took);
         cells.received.add(seen.received);
         cells.sent.add(seen.sent);
@@ -676,7 +697,6 @@ impl Connection {
 struct Found<'s> {
     route: &'s Route,
     pattern: &'s Pattern,
-    host: Option<String>,
 }
 
 /// An answer of the configuration's.

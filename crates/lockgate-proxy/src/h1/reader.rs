@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
+use lockgate_http::forwarding;
 use lockgate_http::h1::body::{BodyError, Decoder, Part};
 use lockgate_http::h1::parse::Progress;
 use lockgate_http::h1::{HeadError, Limits};
@@ -229,6 +230,7 @@ impl Reader {
                     break;
                 }
                 Part::End(used) => {
+                    trailers.retain(|field| forwarding::passes_behind(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use lockgate_http::fields::Fields;
+use lockgate_http::forwarding::passes_behind;
 use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
@@ -167,7 +168,7 @@ impl Writer {
         }
     }
 
-    /// Ends the body.
+    /// Ends the body, with those of the trailers that may go on.
     pub fn finish(&mut self, trailers: Option<&Fields>) {
         if std::mem::replace(&mut self.ended, true) || !self.chunked {
             return;
@@ -177,7 +178,7 @@ impl Writer {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {
                 out.extend_from_slice(b"0\r\n");
-                encode::fields(out, trailers, |_| true);
+                trailers.write(out, passes_behind);
                 encode::end(out);
             }
         }

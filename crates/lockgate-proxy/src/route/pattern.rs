@@ -205,9 +205,10 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Splits a path behind its first `count` segments.
+/// Splits a path behind its first `count` segments. Slashes in a row are one, as they were for whoever found the pattern.
 pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
-    match memchr::memchr_iter(b'/', path).nth(count) {
+    let begins = |at: &usize| *at == 0 || path[at - 1] != b'/';
+    match memchr::memchr_iter(b'/', path).filter(begins).nth(count) {
         Some(at) => path.split_at(at),
         None => (path, &[]),
     }
@@ -216,7 +217,7 @@ pub(crate) fn split_behind(path: &[u8], count: usize) -> (&[u8], &[u8]) {
 /// One segment of a path; empty where there are not so many.
 pub(crate) fn nth_segment(path: &[u8], at: usize) -> &[u8] {
     let (_, rest) = split_behind(path, at);
-    let rest = rest.strip_prefix(b"/").unwrap_or_default();
+    let rest = rest.get(rest.iter().take_while(|byte| **byte == b'/').count()..).unwrap_or_default();
     rest.split(|&byte| byte == b'/').next().unwrap_or_default()
 }
 

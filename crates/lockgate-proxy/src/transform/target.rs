@@ -68,6 +68,8 @@ mod tests {
             ("/api/*", "/%61p%69/%76%31;x=%2C", Some("%zz"), "/%76%31;x=%2C?%zz"),
             ("/api/*", "/api//v1/", None, "//v1/"),
             ("/api/*", "/api/api/x", None, "/api/x"),
+            ("/api/*", "//api/x", None, "/x"),
+            ("/t/{tenant}/*", "//t///a//x/y", None, "//x/y"),
             ("/t/{tenant}/*", "/t/%41/x", None, "/x"),
             ("/*", "/a", None, "/a"),
             ("/a", "/a", None, "/a"),

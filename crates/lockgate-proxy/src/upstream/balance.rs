@@ -109,6 +109,9 @@ impl Balancer {
             }
             _ => Standing::Out,
         };
+        if let [_] = members {
+            return (standing(0) != Standing::Out).then_some(0);
+        }
         match self.balance {
             Balance::LatencyAware => self.of_two(members, standing, random, now),
             Balance::Least => least(self.next.fetch_add(1, Ordering::Relaxed), members, standing),

@@ -11,6 +11,7 @@ use lockgate_net::stream::{Blocks, Stream};
 use super::{DialError, Endpoint, Hold, InFlight, Pool, Random};
 use crate::clock::Guard;
 use crate::h1::Link;
+use crate::metrics::http::{HttpCells, SiteCells};
 
 /// Members that one request was sent to already; of those behind the 64th nobody asks.
 pub type Tried = u64;
@@ -66,6 +67,7 @@ pub struct Lease {
 #[derive(Debug)]
 pub struct Private {
     link: Box<Link>,
+    since: u64,
     requests: u64,
     member: usize,
     upstream: Rc<Upstream>,
@@ -96,7 +98,8 @@ impl Upstream {
     }
 
     /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on which `header` goes first.
-    /// Members in `tried` are passed over, and those that are tried now are added.
+    /// Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
+    /// could not be reached, and what waits.
     ///
     /// # Errors
     /// When no endpoint can be reached in time.
@@ -107,15 +110,18 @@ impl Upstream {
         wanted: Wanted,
         header: &[u8],
         tried: &mut Tried,
+        (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
-        let mut failed = None;
-        loop {
+        let mut last = None;
+        // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
+        for _ in self.pool.members() {
             let now = guard.clock().now();
             let (member, hold) = match self.choose(*tried, now) {
                 Some(chosen) => chosen,
-                None => match Box::pin(self.pool.queue(guard, |member| !is_tried(*tried, member))).await {
+                None => match Box::pin(self.queue(guard, *tried, site)).await {
                     Ok(chosen) => chosen,
-                    Err(error) => return Err(failed.unwrap_or(error)),
+                    Err(error @ DialError::Cut(_)) => return Err(error),
+                    Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
             *tried |= bit(member);
@@ -128,10 +134,16 @@ impl Upstream {
             }
             match Box::pin(self.dial(member, hold, in_flight, guard, connect, header)).await {
                 // Nothing was sent: another one may do.
-                Err(error @ DialError::Failed { .. }) => failed = Some(error),
+                Err(error @ DialError::Failed { .. }) => {
+                    if let Some(cells) = http.endpoint(self.first + member) {
+                        cells.failed(error.fault());
+                    }
+                    last = Some(error);
+                }
                 done => return done,
             }
         }
+        Err(last.unwrap_or(DialError::Down))
     }
 
     /// The member that is next, and a place at it.
@@ -141,6 +153,12 @@ impl Upstream {
         let member = self.pool.choose(usable, self.random.next(), now)?;
         // Another worker may have been quicker.
         members[member].endpoint().try_take().map(|hold| (member, hold))
+    }
+
+    /// Waits for a place at a member that was not tried.
+    async fn queue(&self, guard: &Guard, tried: Tried, site: &SiteCells) -> Result<(usize, Hold), DialError> {
+        let _waiting = Waiting::begin(site);
+        self.pool.queue(guard, |member| !is_tried(tried, member)).await
     }
 
     async fn dial(
@@ -219,6 +237,26 @@ impl Upstream {
     }
 }
 
+/// A request that waits for an endpoint, also when it gives up.
+struct Waiting<'a> {
+    site: &'a SiteCells,
+    since: Instant,
+}
+
+impl<'a> Waiting<'a> {
+    fn begin(site: &'a SiteCells) -> Self {
+        site.queued.inc();
+        Self { site, since: Instant::now() }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.site.queued.dec();
+        self.site.queue_wait.record(self.since.elapsed());
+    }
+}
+
 fn lives(link: &Link, certain: bool) -> bool {
     if certain { link.stream.is_quiet_now() } else { link.stream.is_quiet() }
 }
@@ -253,22 +291,25 @@ impl Lease {
     }
 
     /// Keeps the connection for the next request of the same client.
-    pub fn keep_private(self) -> Private {
+    pub fn keep_private(self, now: u64) -> Option<Private> {
         let Self { link, requests, member, upstream, .. } = self;
-        Private { link, requests: requests + 1, member, upstream }
+        let keeping = upstream.pool.settings.keeping;
+        let kept = requests + 1 < keeping.requests && keeping.max > 0;
+        kept.then_some(Private { link, since: now, requests: requests + 1, member, upstream })
     }
 }
 
 impl Private {
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room.
-    pub fn take(self, upstream: &Rc<Upstream>) -> Option<Lease> {
+    pub fn take(self, upstream: &Rc<Upstream>, now: u64) -> Option<Lease> {
         let member = self.upstream.pool.members().get(self.member)?;
-        if !Rc::ptr_eq(&self.upstream, upstream) || !member.is_up() || !lives(&self.link, true) {
+        let old = now.saturating_sub(self.since) >= self.upstream.pool.settings.keeping.lifetime;
+        if old || !Rc::ptr_eq(&self.upstream, upstream) || !member.is_up() || !lives(&self.link, true) {
             return None;
         }
         let hold = member.endpoint().try_take()?;
         let in_flight = member.endpoint().begin();
-        let Self { link, requests, member, upstream } = self;
+        let Self { link, requests, member, upstream, .. } = self;
         Some(Lease { link, requests, dialled: None, in_flight, _hold: hold, member, upstream })
     }
 }

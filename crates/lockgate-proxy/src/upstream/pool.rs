@@ -13,12 +13,13 @@ use std::time::Duration;
 use lockgate_net::dial::{Target, dial, is_exhaustion};
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
-use lockgate_net::tls::handshake;
+use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 
 use super::balance::{Balance, Balancer, Member};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
 use super::settings::{Queue, Settings};
+use crate::answer::Fault;
 use crate::clock::{Clock, Cut, Guard};
 
 /// Endpoints that serve alike.
@@ -71,6 +72,35 @@ pub enum DialError {
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
+    /// The client has left meanwhile.
+    #[error("while it waited")]
+    Left,
+}
+
+impl DialError {
+    /// What a client is told of it.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Failed { error, .. } => unreachable(error),
+            Self::Down => Fault::NoEndpoint,
+            Self::QueueFull => Fault::QueueFull,
+            Self::Full => Fault::QueueTimeout,
+            Self::Exhausted(_) => Fault::Exhausted,
+            Self::Cut(_) | Self::Left => Fault::ConnectionTimeout,
+        }
+    }
+}
+
+fn unreachable(error: &io::Error) -> Fault {
+    let handshake = error.get_ref().and_then(|error| error.downcast_ref::<HandshakeError>());
+    match (handshake, error.kind()) {
+        (Some(handshake), _) if handshake.is_certificate() => Fault::TlsCertificate,
+        (Some(_), _) => Fault::TlsProtocol,
+        (None, io::ErrorKind::TimedOut) => Fault::ConnectionTimeout,
+        // The system says the same of a Unix socket that is not there.
+        (None, io::ErrorKind::NotFound) if error.raw_os_error().is_none() => Fault::Dns,
+        _ => Fault::ConnectionRefused,
+    }
 }
 
 impl Pool {

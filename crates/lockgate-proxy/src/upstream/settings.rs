@@ -9,7 +9,7 @@ use crate::answer::Page;
 /// The settings of a pool.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// Its name as configured; of one that was written inline, its addresses.
+    /// What it is called, in logs and metrics.
     pub name: String,
     /// How connections are kept.
     pub keeping: Keeping,

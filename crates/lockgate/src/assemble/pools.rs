@@ -64,7 +64,7 @@ impl Pools {
             Some(config::Balance::Least) => Balance::Least,
             Some(config::Balance::RoundRobin) => Balance::RoundRobin,
         };
-        let pool = Arc::new(Pool::new(members, balance, connector, settings(written)));
+        let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
         if let Some(check) = check {
             self.prober.watch(&name, &pool, check);
         }
@@ -150,15 +150,13 @@ impl Pools {
     }
 }
 
-fn settings(written: &config::Pool) -> Settings {
+fn settings(name: &str, written: &config::Pool) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (answer.status, Page { body, media_type: answer.media_type.clone() })
     });
-    let addresses =
-        || written.endpoints.iter().map(|one| one.addr.to_string()).collect::<Vec<_>>().join(", ");
     Settings {
-        name: written.name.clone().unwrap_or_else(addresses),
+        name: name.to_owned(),
         keeping: Keeping {
             max: written.idle.max,
             lifetime: super::millis(written.idle.age),

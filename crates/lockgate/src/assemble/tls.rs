@@ -1,6 +1,7 @@
 //! TLS as it will run: acceptors for clients, connectors to endpoints, the keys of tickets. Says of each mistake in
 //! their files which one it is and what to do.
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -100,7 +101,14 @@ impl Rings {
         }
         // Not lazily: the mistakes of all are told at once.
         let made: Vec<_> = groups.iter().map(|(at, group)| self.acceptor(mistakes, at, group)).collect();
-        Some((Acceptors::new(made.into_iter().collect::<Option<_>>()?, names, default), places))
+        let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
+        for (site, place) in sites.iter().zip(&places) {
+            let names = made.get(*place).map(|acceptor| acceptor.store().describe()).unwrap_or_default();
+            for host in &site.hosts {
+                uncovered(mistakes, site, host, &names);
+            }
+        }
+        Some((Acceptors::new(made, names, default), places))
     }
 
     /// The ticket keys for these settings; the inner `None` is no tickets.
@@ -153,6 +161,31 @@ fn is_only(written: &config::Tls) -> bool {
         one == other && one.at.to_string() == other.at.to_string()
     };
     written.default.iter().any(|default| written.certs.iter().any(|one| same(one, default)))
+}
+
+/// Warns of a host that no certificate is for.
+fn uncovered(
+    mistakes: &mut Mistakes<'_>,
+    site: &config::Site,
+    host: &config::Host,
+    certs: &[tls::CertSummary],
+) {
+    let has = |wanted: &str| certs.iter().any(|cert| cert.names.iter().any(|name| name == wanted));
+    let (covered, shown) = match host {
+        config::Host::Any => return,
+        config::Host::Exact(host) => {
+            let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+            let by_address = address.is_ok_and(|ip| certs.iter().any(|cert| cert.addresses.contains(&ip)));
+            let parent = host.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+            (has(host) || by_address || parent.is_some_and(|parent| has(&parent)), host.clone())
+        }
+        config::Host::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
+    };
+    if !covered {
+        let message = format!("no certificate is for {shown}");
+        let cure = "name one that is in `tls` of the site or in `certs` of [tls]";
+        mistakes.warn(Code::CertificateElsewhere, &site.at, message, "clients will not trust it", cure);
+    }
 }
 
 /// Each once, where it comes last: sites have their own before those of `[tls]`, which are the last of each.

@@ -1,14 +1,87 @@
 //! Sites that are proxied, over HTTP/1.
 
+mod bodies;
+mod checks;
 mod exchanges;
 mod guards;
+mod hostile_clients;
+mod hostile_origins;
 mod limits;
+mod pools;
+mod retries;
+mod reuse;
 mod seen;
+mod smuggling;
 
 use std::fmt::Display;
+
+use lockgate_testkit::{Http, Lockgate, Message, Origin};
+
+use crate::scene::NAME;
 
 /// A site for any host, at `127.0.0.1:0` by plain HTTP, in front of `proxy`, which is written as in a configuration;
 /// keys of the site may follow.
 pub(crate) fn plain_site(proxy: impl Display) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"{proxy}\"\n")
+}
+
+/// A site for [`NAME`] over TLS, with this certificate, at `127.0.0.2:0`.
+pub(crate) fn secure_site(cert: &str, proxy: impl Display) -> String {
+    format!(
+        "[site.\"{NAME}:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{ cert = \"{cert}\" }}\nproxy = \"{proxy}\"\n"
+    )
+}
+
+/// One exchange on connections of its own: the request as it came to the origin, and all bytes that the client got for
+/// `answer`, after which the origin closes.
+pub(crate) fn passed(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> (Message, String) {
+    let mut client = Http::connect(gate.address());
+    client.send(request);
+    client.stream.finish();
+    let mut upstream = origin.http();
+    let seen = upstream.request();
+    upstream.send(answer);
+    drop(upstream);
+    (stable(seen), settled(client.rest()))
+}
+
+/// The message with what differs each time replaced.
+pub(crate) fn stable(mut message: Message) -> Message {
+    message.head = settled(message.head);
+    message
+}
+
+/// Text of messages with what differs each time replaced.
+pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
+    let text = String::from_utf8(text.into()).unwrap();
+    let mut lines: Vec<String> = text.split("\r\n").map(str::to_owned).collect();
+    for line in &mut lines {
+        if line.len() == 46 && line.starts_with("X-Request-Id: ") {
+            *line = "X-Request-Id: ID".to_owned();
+        } else if line.len() == 35 && line.starts_with("Date: ") && line.ends_with(" GMT") {
+            *line = "Date: NOW".to_owned();
+        }
+    }
+    lines.join("\r\n")
+}
+
+/// A pool with these keys, and a site in front of it.
+fn pooled(keys: impl Display) -> String {
+    format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
+}
+
+/// A request without a body.
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n")
+}
+
+/// A request with one.
+fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("{method} / HTTP/1.1\r\nHost: a.test\r\nContent-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+/// The answer 200 with this body.
+fn ok(body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }

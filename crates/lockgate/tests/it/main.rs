@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in what its cases share")]
 
+mod check_sites;
 mod docs;
 mod http;
 mod limits;
@@ -12,5 +13,6 @@ mod relay;
 mod run;
 mod scene;
 mod seen;
+mod sites;
 mod tidy;
 mod tls;

@@ -1,16 +1,13 @@
 //! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
 
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::forwarding::Onward;
+use lockgate_http::forwarding::{self, Onward};
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
 use crate::exchange::Exchange;
 use crate::transform::{Origin, Public, TargetRewrite};
 use crate::upstream::Lease;
-
-/// What carries the request's id.
-const REQUEST_ID: &[u8] = b"X-Request-Id";
 
 /// The request as the endpoint gets it.
 pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
@@ -25,14 +22,15 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         exchange.worker.blocks.take_back(target);
     }
     encode::field(out, b"Host", asked.host);
-    encode::fields(out, &head.fields, |field| {
-        field.known != Some(Known::Host)
-            && onward.passes(field)
-            && !client.replaces(field)
-            && !(field.name.len() == REQUEST_ID.len() && field.name.eq_ignore_ascii_case(REQUEST_ID))
+    // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
+    let old = head.version == Version::Http10;
+    head.fields.write(out, |field| {
+        let ours = matches!(field.known, Some(Known::Host | Known::XRequestId)) || client.replaces(field);
+        let unknown = old && field.known == Some(Known::Expect);
+        onward.passes(field) && !ours && !unknown
     });
     client.tell(&head.fields, out);
-    encode::field(out, REQUEST_ID, values.id);
+    encode::field(out, b"X-Request-Id", values.id);
     // RFC 9110 §7.6.3: a gateway must.
     out.extend_from_slice(match head.version {
         Version::Http11 => b"Via: 1.1 lockgate\r\n",
@@ -74,13 +72,13 @@ fn connection(head: &RequestHead, out: &mut Vec<u8>) {
     }
 }
 
-/// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2: what an origin would then be sent
-/// unread is requests ("h2c smuggling").
+/// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS (RFC 2817): what an origin
+/// would then be sent unread is requests ("h2c smuggling").
 fn upgrade(head: &RequestHead) -> Option<&[u8]> {
     let offered = head.fields.first(Known::Upgrade)?;
     let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-    let is_http = offered.len() >= 2 && offered[..2].eq_ignore_ascii_case(b"h2")
-        || offered.len() >= 4 && offered[..4].eq_ignore_ascii_case(b"http");
+    let is = |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
+    let is_http = is(b"h2") || is(b"http") || is(b"tls");
     let one = head.fields.values(Known::Upgrade).count() == 1 && !offered.contains(&b',');
     (asks && one && !is_http && head.version == Version::Http11).then_some(offered)
 }
@@ -103,6 +101,7 @@ pub(super) fn transform(exchange: &Exchange<'_>, lease: &Lease, answer: &mut Res
         public.restore(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
+        forwarding::detach(&mut answer.fields);
         let mut scratch = exchange.worker.blocks.text();
         rules.headers.apply(&mut answer.fields, values, &mut scratch);
         exchange.worker.blocks.take_back(scratch);
@@ -167,5 +166,5 @@ pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {
     let onward = Onward::of(fields);
-    encode::fields(out, fields, |field| onward.passes(field));
+    fields.write(out, |field| onward.passes(field));
 }

@@ -1,0 +1,173 @@
+"""The tables of the HTTP/1 proxy beside nginx and HAProxy: kept connections, a connection per request, overload, system calls."""
+import json
+import os
+import time
+
+from . import load, peers, processes
+from .load import Wrk
+from .report import interleaved, same_work, summary
+from .throughput import COST, asked, rivals, start_all, stop_programs
+
+# Row: what is asked for, over TLS or not, and the ratio to reach.
+ROWS = {
+    "get-100": (Wrk(100, get=100), False, 0.85),
+    "get-10k": (Wrk(100, get=10_000), False, 0.85),
+    "get-c1": (Wrk(1, get=100), False, 0.9),
+    "get-c1000": (Wrk(1000, get=100), False, 0.8),
+    "tls-100": (Wrk(100, get=100), True, 0.8),
+    "tls-10k": (Wrk(100, get=10_000), True, 0.8),
+    "post-10": (Wrk(100, post=10), False, 0.85),
+    "post-100": (Wrk(100, post=100), False, 0.85),
+    "post-1k": (Wrk(100, post=1000), False, 0.85),
+    "post-10k": (Wrk(100, post=10_000), False, 0.85),
+    "post-100k": (Wrk(100, post=100_000), False, 0.85),
+    "log": (Wrk(100, get=100), False, None),
+}
+LOG_COSTS = 1.5  # µs a request that a JSON access log may cost at most
+BUSY = ("core %", "core_percent", 0)
+
+
+def http(report, a):
+    """The HTTP/1.1 proxy with kept connections: GET from 1 to 1,000 connections, over TLS, POST echoes, and with a JSON access log."""
+    runs = sum(2 * len(a.peers) - 1 if row == "log" else len(a.peers) for row in a.rows)
+    a.peers = [p for p in a.peers if p != "hitch"]  # which reads no HTTP
+    report.head("HTTP/1.1 proxy, keep-alive", runs * a.rounds * (a.secs + 1.5))
+    origin = load.Origin()
+    for tls in (False, True):
+        rows = [row for row in a.rows if row != "log" and ROWS[row][1] == tls]
+        if not rows:
+            continue
+        programs = start_all(a.peers, upstream=origin.tcp, key="ecdsa" if tls else None, http=True)
+        notes = same_work(asked(programs)) if tls else []
+        for row in rows:
+            wrk, _, goal = ROWS[row]
+            found = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, tls, a.secs, pooled=True))
+            report.cell(title(wrk, tls), found, [*COST, BUSY, ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(a.peers), goal=goal, notes=notes)
+        stop_programs(programs)
+    if "log" in a.rows:
+        logged(report, a, origin)
+    origin.stop()
+
+
+def title(wrk, tls):
+    what = f"POST echo {wrk.post:,} B" if wrk.get is None else f"GET {wrk.get:,} B"
+    return f"{what}, c = {wrk.connections:,}{', over TLS' if tls else ''}"
+
+
+def logged(report, a, origin):
+    """Each program without a log and with one: what a JSON line a request costs. HAProxy has no log that is a file."""
+    wrk = ROWS["log"][0]
+    programs = start_all(a.peers, upstream=origin.tcp, http=True)
+    for name in a.peers:
+        if name != "haproxy":
+            path = os.path.join(processes.fresh_directory(f"log-{name}"), "access.log")
+            programs[f"{name}, log"] = start_all([name], upstream=origin.tcp, http=True, log=path)[name]
+
+    def measure(name, program):
+        r = load.steady(program, origin.counted, wrk, program.port, False, a.secs, pooled=True)
+        if program.front.log:
+            r["line_bytes"], missing = read_log(program.front.log, r["answered"])
+            r["errors"] |= missing
+        return r
+    rows = interleaved(programs, a.rounds, measure)
+    report.cell(f"{title(wrk, False)}, JSON access log to a file", rows, [*COST[:4], BUSY, ("bytes a line", "line_bytes", 0)])
+    stop_programs(programs)
+    costs = {name: summary(records)["median"].get("cpu_us") for name, records in rows.items()}
+    lines = [[name, f"{costs[f'{name}, log'] - costs[name]:.2f}"] for name in a.peers if costs.get(name) and costs.get(f"{name}, log")]
+    report.plain("What the log costs", ["", "CPU µs a request more"], lines, [f"Lockgate is to reach ≤ {LOG_COSTS} and no more than nginx."])
+
+
+def read_log(path, answered):
+    """Bytes of a line, and what is wrong: every answer must have one, and be JSON. The file is empty afterwards."""
+    end, size = time.monotonic() + 5, -1
+    while size != os.path.getsize(path) and time.monotonic() < end:
+        size = os.path.getsize(path)
+        time.sleep(1.2)  # buffers are flushed each second
+    with open(path, "rb") as f:
+        first, count = f.readline(), 1
+        while piece := f.read(1 << 20):
+            count += piece.count(b"\n")
+    os.truncate(path, 0)
+    try:
+        json.loads(first)
+    except ValueError:
+        return None, {"lines that are no JSON": count}
+    return size / count, {"lines missing": answered - count} if count < answered else {}
+
+
+CLOSING = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
+           ("p50 ms", "p50", 2), ("p90 ms", "p90", 2), ("p99 ms", "p99", 2)]
+
+
+def http_close(report, a):
+    """T4: a connection per request, plain and over TLS, and two hops with PROXY headers between them."""
+    names = [p for p in a.peers if p != "hitch"]
+    fronts = {"plain": len(names), "tls": len(names) + 1, "two-hops": 2}
+    report.head("A connection per request (T4): connect, GET, close", sum(fronts[f] for f in a.fronts) * len(a.sizes) * a.rounds * (a.secs + 0.6))
+    origin = load.Origin()
+    for front in a.fronts:
+        if front == "two-hops":
+            programs, beside = two_hops(origin), ["haproxy → hitch"]
+        else:
+            programs = start_all(names, upstream=origin.tcp, key="ecdsa" if front == "tls" else None, http=True)
+            beside = rivals(names)
+            if front == "tls" and "hitch" in a.peers:
+                programs |= hitch_before_haproxy(origin)
+                beside.append("hitch → haproxy")
+        tls = "off" if front == "plain" else "any"
+        notes = same_work(asked(programs)) if front != "plain" else []
+        for size in a.sizes:
+            options = ["--connections", a.conns, "--close", "--get", size, "--seconds", a.secs]
+            rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, *options, tls=tls))
+            report.cell(f"{front}, GET {size:,} B, c = {a.conns}", rows, CLOSING, cost="cpu_us", rivals=beside, goal=1.0 if front == "two-hops" else None,
+                        notes=[*notes, *(in_time(rows, beside[0]) if front == "two-hops" else [])])
+        stop_programs(programs)
+    origin.stop()
+
+
+def in_time(rows, peer):
+    """The same ratio in milliseconds, for which T4 asks too."""
+    p50 = {name: summary(rows[name])["median"].get("p50") for name in ("lockgate", peer)}
+    return [f"In time (p50): {p50['lockgate'] / p50[peer]:.2f} × {peer}; to reach ≤ 1.0."] if all(p50.values()) else []
+
+
+def started(name, *hops):
+    try:
+        return {name: peers.chain(*hops)}
+    except peers.DidNotStart as why:
+        return {name: str(why)}
+
+
+def hitch_before_haproxy(origin):
+    """hitch ends TLS and HAProxy speaks HTTP, joined by a Unix socket and a PROXY header: how the two are used together."""
+    path = os.path.join(load.scratch_sockets(), "behind-hitch.sock")
+    return started("hitch → haproxy", ("hitch", peers.Front(port=0, upstream="", key="ecdsa", sends_proxy=True)),
+                   ("haproxy", peers.Front(port=0, upstream=origin.tcp, http=True, socket=path)))
+
+
+def two_hops(origin):
+    """A balancer that relays TCP, then a terminator of TLS, two processes on one core; the origin gets the client's address by a PROXY header."""
+    balancer = peers.Front(port=0, upstream="", sends_proxy=True)
+    terminator = peers.Front(port=0, upstream=origin.tcp, key="ecdsa", takes_proxy=True, sends_proxy=True)
+    return started("lockgate", ("lockgate", balancer), ("lockgate", terminator)) | started("haproxy → hitch", ("haproxy", balancer), ("hitch", terminator))
+
+
+def overload(report, a):
+    """T10: ab without keep-alive at 100 … 5,000 connections and three sizes, then wrk with 5,000 that stay: nothing may fail."""
+    names = [p for p in a.peers if p != "hitch"]
+    seconds = sum(load.ab_requests(size) * (1 + size / 50_000) / 8000 for size in a.sizes) * len(a.conns) * a.rounds * len(names)
+    report.head("Overload (T10): ab, a connection per request", seconds + len(names) * a.rounds * (a.secs + 3) * bool(a.secs))
+    origin = load.Origin()
+    programs = start_all(names, upstream=origin.tcp, http=True)
+    for size in a.sizes:
+        for conns in a.conns:
+            rows = interleaved(programs, a.rounds, lambda _, p: load.ab(p, p.port, size, conns))
+            report.cell(f"ab, GET {size:,} B, n = {load.ab_requests(size):,}, c = {conns:,}", rows,
+                        [("answered", "requests", 0), ("CPU µs/request", "cpu_us", 1), ("requests/s", "per_second", 0), ("p50 ms", "p50", 0), ("p99 ms", "p99", 0), ("max ms", "max", 0)],
+                        cost="cpu_us", rivals=rivals(names))
+    if a.secs:
+        wrk = Wrk(5000, get=811)
+        rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, False, a.secs, pooled=True))
+        report.cell("wrk, GET 811 B, c = 5,000, kept connections", rows, [*COST, ("max ms", "max", 0), ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(names))
+    stop_programs(programs)
+    origin.stop()

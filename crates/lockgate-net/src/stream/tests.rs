@@ -1,0 +1,230 @@
+//! Streams over sockets, in plain and under TLS, with a peer that is another stream.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use super::*;
+use crate::tls::handshake::tests::{
+    TLS12_TERMS, TLS13_TERMS, Terms, pair, run, send_all, tcp_sockets, twins, unix_sockets,
+};
+
+/// Two ends of one connection, and the blocks of their worker.
+struct Ends {
+    near: Stream,
+    far: Stream,
+    blocks: Rc<Blocks>,
+}
+
+fn plain() -> Ends {
+    let (near, far) = tcp_sockets();
+    let stream = |socket| Stream::new(socket, None, Vec::new());
+    Ends { near: stream(near), far: stream(far), blocks: Blocks::new() }
+}
+
+fn tls(terms: Terms) -> Ends {
+    let ((near, far), (server, client)) = (unix_sockets(), twins(terms));
+    let stream = |socket, session| Stream::new(socket, Some(session), Vec::new());
+    let (near, far) = (stream(near, server.session()), stream(far, client.session()));
+    Ends { near, far, blocks: Blocks::new() }
+}
+
+const SECURE: [fn() -> Ends; 2] = [|| tls(TLS13_TERMS), || tls(TLS12_TERMS)];
+const ALL: [fn() -> Ends; 3] = [plain, SECURE[0], SECURE[1]];
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n * 31 % 253) as u8).collect()
+}
+
+/// Writes all of `parts` and sends it off.
+async fn write(stream: &mut Stream, blocks: &Blocks, parts: &[&[u8]]) -> Result<(), StreamError> {
+    let whole = parts.concat();
+    let mut at = 0;
+    poll_fn(|cx| {
+        while at < whole.len() {
+            // What is left is cut in two, so that it is always several parts.
+            let rest = &whole[at..];
+            let (front, back) = rest.split_at(rest.len() / 2);
+            at += ready!(stream.poll_write(cx, blocks, &[front, back]))?;
+        }
+        stream.poll_flush(cx)
+    })
+    .await
+}
+
+/// Reads until so much is held, or the peer has finished.
+async fn read(stream: &mut Stream, inbox: &mut Inbox, until: usize) -> Result<bool, StreamError> {
+    let mut goes_on = true;
+    while goes_on && inbox.bytes().len() < until {
+        goes_on = poll_fn(|cx| stream.poll_read(cx, inbox)).await?;
+    }
+    Ok(goes_on)
+}
+
+#[test]
+fn what_is_written_in_parts_is_read_as_one() {
+    for ends in ALL {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            let mut inbox = Inbox::new(&blocks);
+            write(&mut near, &blocks, &[b"head ", b"and ", b"body"]).await.unwrap();
+            assert!(read(&mut far, &mut inbox, 13).await.unwrap());
+            assert_eq!(inbox.bytes(), b"head and body");
+            inbox.consume(5);
+            inbox.settle();
+            assert_eq!(inbox.bytes(), b"and body");
+            write(&mut near, &blocks, &[b"!"]).await.unwrap();
+            assert!(read(&mut far, &mut inbox, 9).await.unwrap());
+            assert_eq!(inbox.bytes(), b"and body!");
+        });
+    }
+}
+
+#[test]
+fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
+    for ends in ALL {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            let sent = bytes(3_000_000);
+            let (writing, expected) = (Rc::clone(&blocks), sent.clone());
+            let writer = tokio::task::spawn_local(async move {
+                write(&mut near, &writing, &[&sent]).await.unwrap();
+                poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
+                near
+            });
+            let (mut inbox, mut received) = (Inbox::new(&blocks), Vec::new());
+            let mut turn = 0;
+            loop {
+                let more = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await.unwrap();
+                turn += 1;
+                let taken = if more { inbox.bytes().len() * (turn % 7) / 7 } else { inbox.bytes().len() };
+                received.extend_from_slice(&inbox.bytes()[..taken]);
+                inbox.consume(taken);
+                if turn % 3 == 0 {
+                    inbox.settle();
+                }
+                if !more {
+                    break;
+                }
+                // As its users do: nothing more is read while much is held.
+                if inbox.bytes().len() > 40_000 {
+                    received.extend_from_slice(inbox.bytes());
+                    inbox.consume(inbox.bytes().len());
+                }
+            }
+            assert!(received == expected);
+            writer.await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_full_inbox_is_an_error_and_not_a_spin() {
+    for ends in SECURE {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            let mut inbox = Inbox::new(&blocks);
+            inbox.extend(&bytes(READ + 1));
+            write(&mut near, &blocks, &[b"more"]).await.unwrap();
+            let read = poll_fn(|cx| far.poll_read(cx, &mut inbox)).await;
+            assert!(
+                matches!(read, Err(StreamError::Io(error)) if error.kind() == io::ErrorKind::StorageFull)
+            );
+        });
+    }
+}
+
+#[test]
+fn tickets_leave_with_the_first_data() {
+    run(async {
+        let (near, far) = unix_sockets();
+        let mut pair = pair(TLS13_TERMS);
+        let blocks = Blocks::new();
+        assert!(!pair.unsent.is_empty());
+        let mut stream = Stream::new(near, Some(pair.session), pair.unsent);
+        poll_fn(|cx| stream.poll_flush(cx)).await.unwrap();
+        assert!(far.is_quiet_now(), "they wait for company");
+        write(&mut stream, &blocks, &[b"answer"]).await.unwrap();
+        let mut plain = Vec::new();
+        while plain.len() < 6 {
+            let wire = crate::tls::handshake::tests::receive_some(&far).await.unwrap();
+            pair.client.read_tls(&mut wire.as_slice()).unwrap();
+            pair.client.process_new_packets().unwrap();
+            let _ = io::Read::read_to_end(&mut pair.client.reader(), &mut plain);
+        }
+        assert_eq!(plain, b"answer");
+    });
+}
+
+#[test]
+fn an_end_without_close_notify_is_no_end() {
+    for ends in SECURE {
+        run(async {
+            let Ends { near, mut far, blocks } = ends();
+            drop(near);
+            let read = poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await;
+            assert!(matches!(read, Err(StreamError::Truncated)));
+        });
+    }
+    for ends in ALL {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
+            assert!(!poll_fn(|cx| far.poll_read(cx, &mut Inbox::new(&blocks))).await.unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_connection_at_rest_is_quiet_until_something_comes() {
+    for ends in ALL {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            let mut inbox = Inbox::new(&blocks);
+            assert!(far.is_quiet() && far.is_quiet_now());
+            write(&mut near, &blocks, &[b"surplus"]).await.unwrap();
+            assert!(!far.is_quiet_now());
+            assert!(read(&mut far, &mut inbox, 7).await.unwrap());
+            assert!(far.is_quiet() && far.is_quiet_now(), "what was read is no news");
+            drop(near);
+            assert!(!far.is_quiet_now());
+        });
+    }
+}
+
+#[test]
+fn a_reset_is_told_from_an_end() {
+    run(async {
+        let Ends { near, mut far, .. } = plain();
+        near.socket().shutdown_write().unwrap();
+        let gone = poll_fn(|cx| Poll::Ready(far.poll_gone(cx).is_ready())).await;
+        assert!(!gone, "it still listens");
+        near.socket().reset_on_close();
+        drop(near);
+        poll_fn(|cx| {
+            // The runtime hears of it in a later turn.
+            if far.poll_gone(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        poll_fn(|cx| far.poll_finish(cx)).await.unwrap_err();
+    });
+}
+
+#[test]
+fn a_worker_lends_the_same_block_again() {
+    run(async {
+        let Ends { mut far, blocks, near } = plain();
+        let mut inbox = Inbox::new(&blocks);
+        for _ in 0..3 {
+            send_all(near.socket(), b"word").await;
+            assert!(read(&mut far, &mut inbox, 4).await.unwrap());
+            inbox.consume(4);
+            assert!(inbox.is_empty());
+            assert_eq!(format!("{blocks:?}"), "Blocks { free: 1 }");
+        }
+    });
+}

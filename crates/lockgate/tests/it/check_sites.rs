@@ -1,0 +1,166 @@
+//! What `check` says of sites: the table that each address will serve, and mistakes that only show when everything is
+//! put together.
+
+use lockgate_testkit::{Ended, Folder};
+use serde_json::{Value, json};
+
+use crate::scene::{Site, lockgate, text};
+
+fn check(toml: &str, more: &[&str]) -> Ended {
+    let folder = Folder::new();
+    let file = text(&folder.write("lockgate.toml", toml));
+    lockgate().run(&[&["check", "-c", &file], more].concat())
+}
+
+fn described(toml: &str) -> Value {
+    let ended = check(toml, &["-v", "--json"]);
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    let said: Value = serde_json::from_str(&ended.stdout).unwrap();
+    said["listeners"].clone()
+}
+
+/// Checks that a configuration is refused with this code once, and that all of this is said of it.
+fn refused(toml: &str, code: &str, said: &[&str]) {
+    let ended = check(toml, &[]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!(ended.stderr.matches(&format!("error[{code}]")).count(), 1, "{}", ended.stderr);
+    for part in said {
+        assert!(ended.stderr.contains(part), "{part:?} in {}", ended.stderr);
+    }
+}
+
+#[test]
+fn the_table_of_each_address_is_shown() {
+    let toml = "[pool.app]\nendpoints = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\nhealth = \"/up\"\n\
+         [site.\":8080\"]\nproxy = \"pool:app\"\n\
+         [site.\":8080\".path.\"/api/*\"]\nproxy = \"10.0.0.3:80\"\nstrip_prefix = true\nlimit = \"5/s per client\"\n\
+         [site.\":8080\".path.\"POST /old/{id}\"]\nredirect = \"/new/{id}\"\n\
+         [site.\"a.test:8080\"]\nalias = [\"*.b.test\"]\nrespond = 404\n";
+    let said = described(toml);
+    assert_eq!(said.as_array().unwrap().len(), 1, "one address is one listener: {said}");
+    assert_eq!((&said[0]["listener"], &said[0]["tls"]), (&json!(":8080"), &Value::Null));
+    let sites = &said[0]["sites"];
+    assert_eq!(sites[0]["hosts"], json!(["*"]));
+    let routes = &sites[0]["routes"];
+    assert_eq!((&routes[0]["path"], &routes[0]["endpoints"]), (&json!("/api/*"), &json!(["10.0.0.3:80"])));
+    assert_eq!(routes[0]["modifiers"], json!(["strip_prefix", "5 in 1s per client, burst 5"]));
+    assert_eq!((&routes[1]["method"], &routes[1]["path"]), (&json!("POST"), &json!("/old/{id}")));
+    assert_eq!((&routes[1]["to"], &routes[1]["status"]), (&json!("/new/{id}"), &json!(308)));
+    assert_eq!((&routes[2]["path"], &routes[2]["pool"]), (&json!("/*"), &json!("app")));
+    assert_eq!(routes[2]["check"], "GET /up every 2s");
+    assert_eq!(sites[1]["hosts"], json!(["a.test", "*.b.test"]));
+    let ended = check(toml, &["-v"]);
+    for line in [
+        "    /api/*          to 10.0.0.3:80 · strip_prefix, 5 in 1s per client, burst 5",
+        "    POST /old/{id}  redirected to /new/{id} with 308",
+        "    /*              to 10.0.0.1:80, 10.0.0.2:80 (pool app), checked by GET /up every 2s",
+        "  host         a.test, *.b.test",
+        "    /*  answered with 404",
+    ] {
+        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
+    let site = Site::new();
+    let said = described(&format!(
+        "[site.\"app.test\"]\nalias = [\"api.test\"]\ntls = \"{}\"\nrespond = \"hello\"\n\
+         [site.\"api.test:80\"]\nrespond = \"plain\"\n",
+        site.cert
+    ));
+    let plain = said.as_array().unwrap().iter().find(|one| one["listener"] == ":80").unwrap();
+    assert_eq!(plain["sites"][0]["hosts"], json!(["api.test"]));
+    assert_eq!(plain["sites"][1]["hosts"], json!(["app.test"]));
+    assert_eq!(plain["sites"][1]["routes"][0]["to"], "https://{host}{path}");
+}
+
+#[test]
+fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
+    let site = Site::new();
+    let (cert, ca) = (&site.cert, text(&site.folder.write("ca.pem", site.authority.pem())));
+    let toml = format!(
+        "[tls]\ncerts = [\"{cert}\"]\n[site.\"app.test\"]\nrespond = 200\n[site.\"inner.app.test\"]\n\
+         respond = 200\ntls = {{ client_auth = {{ ca = \"{ca}\" }} }}\n"
+    );
+    let said = described(&toml);
+    let secure = said.as_array().unwrap().iter().find(|one| one["listener"] == ":443").unwrap();
+    assert_eq!(secure["tls"]["alpn"], json!(["http/1.1"]));
+    assert_eq!(secure["tls"]["client_certificates"], Value::Null);
+    assert_eq!(secure["other_tls"][0]["client_certificates"], "require");
+    assert_eq!((&secure["sites"][0]["tls_rules"], &secure["sites"][1]["tls_rules"]), (&json!(0), &json!(1)));
+    let ended = check(&toml, &["-v"]);
+    assert!(ended.stdout.contains("  for inner.app.test:\n"), "{}", ended.stdout);
+    assert!(
+        ended.stderr.contains("warning[W0107]: no certificate is for inner.app.test"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn two_routes_for_the_same_request_are_refused_with_that_request() {
+    refused(
+        "[site.\":8080\"]\n[site.\":8080\".path.\"/{a}/x\"]\nrespond = 200\n\
+         [site.\":8080\".path.\"/y/{b}\"]\nrespond = 200\n",
+        "E0114",
+        &[
+            "GET /y/x matches both",
+            "/{a}/x",
+            "/y/{b}",
+            "lockgate.toml:2:",
+            "lockgate.toml:4:",
+            "more specific",
+        ],
+    );
+}
+
+#[test]
+fn a_mistake_of_a_site_on_two_addresses_is_told_once() {
+    let folder = Folder::new();
+    let users = text(&folder.write("users", "# comment\nanna\nbert:$1$aaaaaaaa$bbbbbbbbbbbbbbbbbbbbbb\n"));
+    refused(
+        &format!(
+            "[site.\":8080\"]\nlisten = [\"127.0.0.1\", \"127.0.0.2\"]\nauth = {{ basic = \"{users}\" }}\n\
+             respond = 200\n[site.\":8080\".path.\"/a\"]\nrespond = 200\n"
+        ),
+        "E0115",
+        &["users:2:", "`user:hash`", "lockgate.toml:3:", "htpasswd -B"],
+    );
+    refused(
+        "[site.\":8080\"]\nauth = { basic = \"/nonexistent/users\" }\nrespond = 200\n",
+        "E0115",
+        &["/nonexistent/users: No such file"],
+    );
+}
+
+#[test]
+fn pages_of_errors_are_read_when_it_starts() {
+    let folder = Folder::new();
+    let site = |page: &str| {
+        format!(
+            "[site.\":8080\"]\nrespond = 200\nerror_pages = {{ 404 = \"{page}\" }}\n[site.\":8080\".path.\"/a\"]\n"
+        )
+    };
+    for (name, content, said) in [
+        ("page.png", "", "does not say what it is"),
+        ("page.html", &*"x".repeat((1 << 20) + 1), "longer than 1 MB"),
+    ] {
+        let page = text(&folder.write(name, content));
+        refused(&site(&page), "E0116", &[said, "lockgate.toml:3:", ".html, .json or .txt"]);
+    }
+    refused(&site("/nonexistent/404.html"), "E0116", &["/nonexistent/404.html: No such file"]);
+    let page = text(&folder.write("good.html", "<p>gone</p>"));
+    let ended = check(&site(&page), &["-v"]);
+    assert!(ended.stdout.contains("/a  answered with 200 · 1 page(s) of errors"), "{}", ended.stdout);
+}
+
+#[test]
+fn what_no_request_reaches_is_doubted() {
+    let ended =
+        check("[site.\":8080\"]\nrespond = 200\n[site.\":8080\".path.\"CONNECT /a\"]\nrespond = 200\n", &[]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(ended.stderr.contains("warning[W0106]"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("CONNECT has no path"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("lockgate.toml:3:"), "{}", ended.stderr);
+}

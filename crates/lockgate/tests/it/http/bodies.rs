@@ -1,0 +1,344 @@
+//! Bodies as they pass: whole, cut off, in any pieces, both ways at once.
+
+use std::fmt::Write;
+
+use lockgate_testkit::{Http, Origin, Tls, bytes, server_config};
+
+use super::{passed, plain_site, secure_site};
+use crate::scene::{NAME, Site, lockgate, text};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// The same data in chunks of many sizes and spellings, with extensions and trailers.
+fn chunked(data: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut left = data;
+    for size in [1, 2, 15, 16, 17, 255, 3, 4095, 5000, 20_000].into_iter().cycle() {
+        let (here, rest) = left.split_at(size.min(left.len()));
+        if here.is_empty() {
+            break;
+        }
+        let line = match size % 3 {
+            0 => format!("{:X}\r\n", here.len()),
+            1 => format!("000{:x};name=\"value; \\\" \"\r\n", here.len()),
+            _ => format!("{:x} ;a\r\n", here.len()),
+        };
+        body.extend_from_slice(line.as_bytes());
+        body.extend_from_slice(here);
+        body.extend_from_slice(b"\r\n");
+        left = rest;
+    }
+    body.extend_from_slice(b"0;last\r\nX-Sum: 17\r\nx-more:  a b \r\n\r\n");
+    body
+}
+
+/// RFC 9112 §7.1: chunks, and the pieces in which they come, mean nothing.
+#[test]
+fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
+    let origin = Origin::tcp();
+    let gate = lockgate().workers(2).start(&plain_site(origin.address()));
+    for (len, steps) in [(40, &[1, 2, 3, 1000][..]), (70_000, &[997, 16_384, 100_000])] {
+        let data = bytes(len as u64, len);
+        let body = chunked(&data);
+        for step in steps {
+            let mut client = Http::connect(gate.address());
+            client.send_in(
+                *step,
+                b"POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n",
+            );
+            let mut upstream = origin.http();
+            std::thread::scope(|scope| {
+                scope.spawn(|| client.send_in(*step, &body));
+                let request = upstream.request();
+                assert!(request.body == data, "a body of {len} in steps of {step}");
+                assert_eq!(request.trailers, "X-Sum: 17\r\nx-more: a b\r\n");
+            });
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    upstream.send_in(*step, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    upstream.send_in(*step, &body);
+                });
+                let answer = client.answer();
+                assert!(answer.body == data, "an answer of {len} in steps of {step}");
+                assert_eq!(answer.trailers, "X-Sum: 17\r\nx-more: a b\r\n");
+            });
+        }
+    }
+}
+
+/// RFC 9110 §6.5.1: a trailer must never change how a message is read, whom it is for, or who asked.
+#[test]
+fn trailers_that_would_be_believed_as_fields_do_not_pass() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut trailers = "X-Sum: 17\r\n".to_owned();
+    for name in [
+        "Content-Length",
+        "Transfer-Encoding",
+        "Host",
+        "Connection",
+        "X-Forwarded-For",
+        "Forwarded",
+        "X_Forwarded_For",
+    ] {
+        write!(trailers, "{name}: 5\r\n").unwrap();
+    }
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let (seen, _) = passed(&gate, &origin, &format!("{head}2\r\nhi\r\n0\r\n{trailers}\r\n"), OK);
+    assert_eq!((seen.text(), seen.trailers.as_str()), ("hi", "X-Sum: 17\r\n"));
+}
+
+#[test]
+fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() {
+    const LEN: usize = 5 * 1024 * 1024;
+    let site = Site::new();
+    let ca = site.folder.write("ca.pem", site.authority.pem());
+    let served = server_config(&site.issued, None);
+    let (plain, secure) = (Origin::tcp(), Origin::tcp());
+    let sites = plain_site(plain.address())
+        + &secure_site(&site.cert, "pool:app")
+        + &format!(
+            "[pool.app]\nendpoints = [\"{}\"]\ntls = {{ name = \"{NAME}\", ca = \"{}\" }}\n",
+            secure.address(),
+            text(&ca)
+        );
+    let gate = lockgate().workers(2).start(&sites);
+    let data = bytes(5, LEN);
+    let request = |framing: &str| format!("POST / HTTP/1.1\r\nHost: {NAME}\r\n{framing}\r\n\r\n");
+    let answer = |framing: &str| format!("HTTP/1.1 200 OK\r\n{framing}\r\n\r\n");
+    let known = format!("Content-Length: {LEN}");
+    let in_chunks = chunked(&data);
+    let framings = [(known.as_str(), &data), ("Transfer-Encoding: chunked", &in_chunks)];
+    for (framing, body) in framings {
+        let mut client = Http::connect(gate.address());
+        let mut upstream = None;
+        std::thread::scope(|scope| {
+            let mut writer = client.stream.another();
+            scope.spawn(move || {
+                writer.send(request(framing));
+                writer.send(body);
+            });
+            let upstream = upstream.insert(plain.http());
+            assert!(upstream.request().body == data, "{framing}");
+            let mut writer = upstream.stream.another();
+            scope.spawn(move || {
+                writer.send(answer(framing));
+                writer.send(body);
+            });
+            assert!(client.answer().body == data, "{framing}");
+        });
+
+        let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+        let mut upstream = None;
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(|| {
+                client.send(request(framing));
+                client.send(body);
+                client
+            });
+            let upstream = upstream.insert(Http::over(Tls::accept(&served, secure.accept()).unwrap()));
+            assert!(upstream.request().body == data, "{framing} over TLS");
+            let mut client = sent.join().unwrap();
+            scope.spawn(|| {
+                upstream.send(answer(framing));
+                upstream.send(body);
+            });
+            assert!(client.answer().body == data, "{framing} over TLS");
+        });
+    }
+}
+
+/// The client's bytes arrive as they come, not when the body is whole; and so do the origin's.
+#[test]
+fn bodies_are_not_gathered() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut upstream = origin.http();
+    upstream.head();
+    for _ in 0..3 {
+        client.send("4\r\nping\r\n");
+        upstream.expect("4\r\nping\r\n");
+    }
+    // An answer may begin before the request has ended, and both go on (RFC 9112 §9.5).
+    upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.head();
+    for _ in 0..3 {
+        client.send("4\r\nping\r\n");
+        upstream.expect("4\r\nping\r\n");
+        upstream.send("4\r\npong\r\n");
+        client.expect("4\r\npong\r\n");
+    }
+    client.send("0\r\n\r\n");
+    upstream.expect("0\r\n\r\n");
+    upstream.send("0\r\n\r\n");
+    client.expect("0\r\n\r\n");
+}
+
+/// RFC 9112 §9.6: a client that sends all of its body before it reads must find the answer, not a reset.
+#[test]
+fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
+    let refusal = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 100000\r\nConnection: close\r\n\r\n"
+        .to_owned()
+        + &"x".repeat(100_000);
+    let len = 6_000_000;
+    let head = format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: {len}\r\n\r\n");
+    for ends in ["by a close", "by a reset"] {
+        let answers = || {
+            let mut upstream = origin.http();
+            upstream.head();
+            upstream.send(&refusal);
+            if ends == "by a close" {
+                upstream.stream.finish();
+                upstream.rest();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(answers);
+            let mut client = Http::connect(gate.address());
+            client.send(&head);
+            client.send(vec![0; len]);
+            let answer = client.answer();
+            assert_eq!((answer.status(), answer.body.len()), (413, 100_000), "{ends}");
+            assert_eq!(answer.field("connection"), Some("close"));
+            client.expect_end();
+        });
+        std::thread::scope(|scope| {
+            scope.spawn(answers);
+            let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+            client.send(&head);
+            client.send(vec![0; len]);
+            let answer = client.answer();
+            assert_eq!((answer.status(), answer.body.len()), (413, 100_000), "{ends}, over TLS");
+            client.expect_end();
+        });
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
+    let site = Site::new();
+    let ca = site.folder.write("ca.pem", site.authority.pem());
+    let served = server_config(&site.issued, None);
+    let origin = Origin::tcp();
+    let secure = Origin::tcp();
+    let sites = plain_site(origin.address())
+        + &secure_site(&site.cert, origin.address())
+        + &format!(
+            "[site.\":0\".path.\"/tls\"]\nproxy = {{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}\n",
+            secure.address(),
+            text(&ca)
+        );
+    let mut gate = lockgate().start(&sites);
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
+    let cases = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf", "half"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "4\r\nhalf\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nhalf", "4\r\nhalf\r\n"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n0\r\nX: 1\r\n", "4\r\nhalf\r\n"),
+    ];
+    for (answer, expected) in cases {
+        // The end of the connection is the only word for it: behind plain TCP a close ...
+        let mut client = Http::connect(gate.address());
+        client.send(request("/"));
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(answer);
+        drop(upstream);
+        client.head();
+        assert_eq!(client.rest().escape_ascii().to_string(), expected.escape_default().to_string());
+        let line = gate.next_line();
+        assert_eq!((&line["side"], &line["status"]), (&"upstream".into(), &200.into()), "{line}");
+        // ... and behind TLS one without close_notify.
+        let mut client = Http::over(site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+        client.send(request("/"));
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(answer);
+        drop(upstream);
+        client.head();
+        let (rest, end) = client.end();
+        assert_eq!(rest.escape_ascii().to_string(), expected.escape_default().to_string());
+        end.expect_err("an answer that was cut off must not end like a whole one");
+        gate.next_line();
+    }
+    // RFC 9112 §9.8: without close_notify, what ends by the close of the connection was perhaps cut off.
+    let mut client = Http::connect(gate.address());
+    client.send(request("/tls"));
+    let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\n\r\nhalf");
+    drop(upstream);
+    client.head();
+    assert_eq!(client.rest(), b"4\r\nhalf\r\n");
+    assert_eq!(gate.next_line()["side"], "upstream");
+    // With it, it is whole.
+    let mut client = Http::connect(gate.address());
+    client.send(request("/tls"));
+    let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\n\r\nwhole");
+    upstream.stream.finish();
+    client.head();
+    client.expect("5\r\nwhole\r\n0\r\n\r\n");
+    // A reset is never an end.
+    let mut client = Http::connect(gate.address());
+    client.send(request("/"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\n\r\nhalf");
+    client.head();
+    client.expect("4\r\nhalf\r\n");
+    upstream.stream.reset();
+    assert_eq!(client.rest(), b"");
+}
+
+#[test]
+fn a_request_that_is_cut_off_never_looks_whole_to_the_origin() {
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let cases = [
+        ("Content-Length: 10", "half", "half"),
+        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n", "4\r\nhalf\r\n"),
+        ("Transfer-Encoding: chunked", "4\r\nhalf\r\n0\r\nX: 1\r\n", "4\r\nhalf\r\n"),
+    ];
+    for (framing, body, expected) in cases {
+        for ends in ["by a close", "by a reset"] {
+            let mut client = Http::connect(gate.address());
+            client.send(format!("POST / HTTP/1.1\r\nHost: a.test\r\n{framing}\r\n\r\n{body}"));
+            let mut upstream = origin.http();
+            upstream.head();
+            upstream.expect(expected);
+            if ends == "by a close" {
+                client.stream.finish();
+            } else {
+                client.stream.reset();
+            }
+            assert_eq!(upstream.end().0, b"", "{framing}, {ends}");
+            let line = gate.next_line();
+            assert_eq!(line["side"], "downstream", "{line}");
+        }
+    }
+}
+
+/// What breaks off in the middle of the body is nobody's second chance when it is seen to fail: neither the client's
+/// connection nor the origin's is used again.
+#[test]
+fn a_body_that_is_malformed_ends_both_connections() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.expect("4\r\nhalf\r\n");
+    client.send("zz\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let answer = client.answer();
+    assert_eq!((answer.status(), answer.field("connection")), (400, Some("close")));
+    client.expect_end();
+    assert_eq!(upstream.end().0, b"");
+}

@@ -1,0 +1,263 @@
+//! Active checks: what they ask, when they take an endpoint out of its pool and back, and what is answered meanwhile.
+//!
+//! Checks of one endpoint follow each other, so what one has found is known when the next one comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, server_config};
+
+use super::{get, ok, pooled};
+use crate::scene::{NAME, Site, deserted, lockgate, text};
+
+const BAD: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
+
+fn up(gate: &Lockgate, endpoint: &str) -> f64 {
+    gate.sample("lockgate_upstream_up", &[&format!("endpoint=\"{endpoint}\"")])
+}
+
+fn ask(gate: &Lockgate) -> Message {
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    client.answer()
+}
+
+/// Answers `/health` by whether it is said to be well, and everything else by its name.
+struct App {
+    serving: Serving,
+    well: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl App {
+    fn new(name: &'static str, well: bool) -> Self {
+        let (well, asked) = (Arc::new(AtomicBool::new(well)), Arc::new(AtomicUsize::new(0)));
+        let (is_well, count) = (Arc::clone(&well), Arc::clone(&asked));
+        let serving = Origin::tcp().answering(move |request| match request.first_line() {
+            "GET /health HTTP/1.1" if is_well.load(Ordering::SeqCst) => ok("fine"),
+            "GET /health HTTP/1.1" => BAD.to_vec(),
+            _ => {
+                count.fetch_add(1, Ordering::SeqCst);
+                ok(name)
+            }
+        });
+        Self { serving, well, asked }
+    }
+
+    fn set(&self, well: bool) {
+        self.well.store(well, Ordering::SeqCst);
+    }
+
+    fn wait_until_up(&self, gate: &Lockgate, up: f64) {
+        let label = format!("endpoint=\"{}\"", self.serving.address());
+        gate.wait_for_sample("lockgate_upstream_up", &[&label], up);
+    }
+}
+
+#[test]
+fn an_endpoint_falls_and_rises_after_exactly_as_many_checks_as_it_says() {
+    let app = Origin::tcp();
+    let health = Origin::tcp();
+    let port = health.socket_address().port();
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\"]\nhealth = {{ path = \"/health?q\", every = \"10ms\", timeout = \"60s\", fall = 3, rise = 2, port = {port} }}",
+        app.address()
+    )));
+    let mut check = health.http();
+    // What the check before has found: nothing, before the first.
+    for (at, (answer, before)) in [
+        ('+', 1.0),
+        ('-', 1.0),
+        ('-', 1.0),
+        ('+', 1.0),
+        ('-', 1.0),
+        ('-', 1.0),
+        ('-', 1.0),
+        ('-', 0.0),
+        ('+', 0.0),
+        ('-', 0.0),
+        ('+', 0.0),
+        ('+', 0.0),
+        ('+', 1.0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = check.request();
+        assert_eq!(request.first_line(), "GET /health?q HTTP/1.1");
+        assert_eq!(request.field("host"), Some(format!("127.0.0.1:{port}").as_str()));
+        assert_eq!(up(&gate, &app.address()), before, "at check {at}");
+        check.send(if answer == '+' { ok("") } else { BAD.to_vec() });
+        check = health.http();
+    }
+    let down = gate.says("the endpoint is down");
+    assert_eq!((&down["endpoint"], &down["pool"]), (&app.address().into(), &"app".into()), "{down}");
+    assert_eq!((&down["level"], &down["why"]), (&"WARN".into(), &"answered 500".into()), "{down}");
+    let all = gate.says("every endpoint of the pool is down");
+    assert_eq!((&all["level"], &all["pool"]), (&"ERROR".into(), &"app".into()), "{all}");
+    assert_eq!(gate.says("the endpoint is up")["endpoint"], app.address());
+}
+
+#[test]
+fn an_endpoint_that_is_down_gets_no_request_until_it_is_up_again() {
+    let (one, other) = (App::new("one", true), App::new("other", false));
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]\nbalance = \"round-robin\"\n\
+         health = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}",
+        one.serving.address(),
+        other.serving.address()
+    )));
+    other.wait_until_up(&gate, 0.0);
+    let before = other.asked.load(Ordering::SeqCst);
+    for _ in 0..30 {
+        assert_eq!(ask(&gate).text(), "one");
+    }
+    assert_eq!(other.asked.load(Ordering::SeqCst), before);
+    other.set(true);
+    other.wait_until_up(&gate, 1.0);
+    let mut answers: Vec<_> = (0..4).map(|_| ask(&gate).text().to_owned()).collect();
+    answers.sort();
+    assert_eq!(answers, ["one", "one", "other", "other"]);
+}
+
+#[test]
+fn while_no_endpoint_is_up_the_client_is_told_and_so_is_the_log() {
+    let app = App::new("app", false);
+    let mut gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1 }}",
+        app.serving.address()
+    )));
+    app.wait_until_up(&gate, 0.0);
+    let answer = ask(&gate);
+    assert_eq!(answer.status(), 503);
+    let status = answer.field("proxy-status").unwrap();
+    assert!(status.contains("error=destination_unavailable"), "{status}");
+    assert!(answer.text().contains("the application is not up"), "{}", answer.text());
+    let line = gate.next_line();
+    assert_eq!((&line["status"], &line["cause"]), (&503.into(), &"connect_failed".into()), "{line}");
+    assert_eq!(app.asked.load(Ordering::SeqCst), 0);
+    app.set(true);
+    app.wait_until_up(&gate, 1.0);
+    assert_eq!(ask(&gate).text(), "app");
+}
+
+#[test]
+fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
+    let app = App::new("app", false);
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1, fall = 1 }}\n\
+         maintenance = {{ status = 200, body = \"<p>back soon\", type = \"text/html\" }}",
+        app.serving.address()
+    )));
+    for _ in 0..2 {
+        app.set(false);
+        app.wait_until_up(&gate, 0.0);
+        let answer = ask(&gate);
+        assert_eq!((answer.status(), answer.text()), (200, "<p>back soon"), "{}", answer.head);
+        assert_eq!(answer.field("content-type"), Some("text/html"));
+        app.set(true);
+        app.wait_until_up(&gate, 1.0);
+        assert_eq!(ask(&gate).text(), "app");
+    }
+}
+
+#[test]
+fn a_failure_while_the_endpoint_is_up_is_no_maintenance() {
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nmaintenance = {{ body = \"back soon\" }}",
+        deserted()
+    )));
+    let answer = ask(&gate);
+    assert_eq!(answer.status(), 502);
+    assert!(!answer.text().contains("back soon"));
+}
+
+/// A check by `health` of an origin that answers every one alike: whether it is up after the second.
+fn judged(health: &str, answer: &[u8]) -> (bool, String) {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nhealth = {{ every = \"10ms\", fall = 1, rise = 1, {health} }}",
+        origin.address()
+    )));
+    let mut first = String::new();
+    for _ in 0..2 {
+        let mut check = origin.http();
+        first = check.request().first_line().to_owned();
+        check.send(answer);
+    }
+    let _third = origin.http();
+    (up(&gate, &origin.address()) > 0.0, first)
+}
+
+#[test]
+fn what_a_check_wants_is_what_it_says() {
+    for (health, answer, well) in [
+        ("path = \"/\"", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", true),
+        ("path = \"/\"", "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", true),
+        ("path = \"/\"", "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", false),
+        ("path = \"/\"", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", true),
+        (
+            "path = \"/\", expect = [\"200-299\", \"401\"]",
+            "HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n",
+            true,
+        ),
+        ("path = \"/\", expect = \"200\"", "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n", false),
+        ("path = \"/\", body = \"ready\"", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nall ready", true),
+        ("path = \"/\", body = \"ready\"", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nreads", false),
+        (
+            "path = \"/\", body = \"ready\"",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nre\r\n3\r\nady\r\n0\r\n\r\n",
+            true,
+        ),
+        ("path = \"/\"", "SSH-2.0-OpenSSH\r\n", false),
+        ("path = \"/\"", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 5\r\n\r\n", false),
+    ] {
+        assert_eq!(judged(health, answer.as_bytes()).0, well, "{health}: {answer:?}");
+    }
+    let (well, asked) =
+        judged("path = \"/\", method = \"HEAD\"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n");
+    assert_eq!((well, asked.as_str()), (true, "HEAD / HTTP/1.1"));
+}
+
+#[test]
+fn a_check_by_connection_wants_no_more_than_that() {
+    let origin = Origin::tcp();
+    let nobody = deserted().to_string();
+    let gate = lockgate()
+        .start(&pooled(format!("endpoints = [\"{}\", \"{nobody}\"]\nhealth = \"tcp\"", origin.address())));
+    origin.accept().expect_end();
+    gate.wait_for_sample("lockgate_upstream_up", &[&format!("endpoint=\"{nobody}\"")], 0.0);
+    assert_eq!(up(&gate, &origin.address()), 1.0);
+}
+
+#[test]
+fn an_endpoint_that_takes_the_check_and_never_answers_is_down() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nhealth = {{ path = \"/\", every = \"10ms\", timeout = \"50ms\", fall = 1 }}",
+        origin.address()
+    )));
+    let down = gate.says("the endpoint is down");
+    assert_eq!(down["why"], "no answer within 50ms", "{down}");
+}
+
+#[test]
+fn a_check_speaks_to_the_endpoint_as_requests_do() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\nproxy_protocol = \"v1\"\nhealth = {{ path = \"/\", every = \"10ms\", timeout = \"60s\" }}\n\
+         tls = {{ name = \"{NAME}\", ca = \"{ca}\" }}",
+        origin.address()
+    )));
+    for _ in 0..2 {
+        let mut wire = origin.accept();
+        // Its own connection, of no client.
+        wire.expect("PROXY UNKNOWN\r\n");
+        let mut check = Http::over(Tls::accept(&server_config(&site.issued, None), wire).unwrap());
+        assert_eq!(check.request().first_line(), "GET / HTTP/1.1");
+        check.send(ok(""));
+    }
+    assert_eq!(up(&gate, &origin.address()), 1.0);
+}

@@ -1,0 +1,557 @@
+//! Endpoints of a pool: which one is next, what is kept, how many may be asked at once, and what becomes of requests
+//! when one of them is not there.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
+
+use lockgate_testkit::{
+    Authority, Folder, Http, Lockgate, Message, Origin, Serving, Tls, Wire, eventually, server_config,
+};
+
+use super::{get, ok, plain_site, pooled};
+use crate::scene::{NAME, Site, deserted, lockgate, text};
+
+/// An origin that answers everything by its name.
+fn named(name: &'static str) -> Serving {
+    Origin::tcp().answering(move |_| ok(name))
+}
+
+fn ask(gate: &Lockgate) -> Message {
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    client.answer()
+}
+
+fn error(answer: &Message) -> (u16, String) {
+    let status = answer.field("proxy-status").unwrap_or_default();
+    let error = status.split("error=").nth(1).unwrap_or_default();
+    (answer.status(), error.split(';').next().unwrap_or_default().to_owned())
+}
+
+#[test]
+fn an_endpoint_that_is_not_there_yet_is_an_error_with_its_cause_until_it_is() {
+    let folder = Folder::new();
+    let path = folder.path("app.sock");
+    let address = deserted();
+    for (endpoint, is_unix) in [(address.to_string(), false), (format!("unix:{}", path.display()), true)] {
+        let mut gate = lockgate().start(&plain_site(&endpoint));
+        let answer = ask(&gate);
+        assert_eq!(error(&answer), (502, "connection_refused".to_owned()), "{}", answer.head);
+        assert!(answer.text().contains("the application cannot be reached"), "{}", answer.text());
+        let line = gate.next_line();
+        assert_eq!((&line["status"], &line["cause"]), (&502.into(), &"connect_failed".into()), "{line}");
+        assert!(line["detail"].as_str().unwrap().contains(&endpoint), "{line}");
+        gate.wait_for_sample("lockgate_upstream_failures_total", &["reason=\"connection_refused\""], 1.0);
+        let origin = if is_unix { Origin::unix(&path) } else { Origin::tcp_at(address) };
+        let _origin = origin.answering(|_| ok("here"));
+        assert_eq!(ask(&gate).text(), "here");
+    }
+}
+
+#[test]
+fn a_name_that_does_not_resolve_is_an_error_with_its_cause() {
+    let gate = lockgate().start(&plain_site("no-such-host.invalid:80"));
+    assert_eq!(error(&ask(&gate)), (502, "dns_error".to_owned()));
+}
+
+#[test]
+fn a_name_is_whatever_it_stands_for() {
+    let origin = named("by name");
+    let port = origin.address().rsplit_once(':').unwrap().1.to_owned();
+    let gate = lockgate().start(&plain_site(format!("localhost:{port}")));
+    assert_eq!(ask(&gate).text(), "by name");
+}
+
+#[test]
+fn one_endpoint_that_refuses_fails_no_request() {
+    let (one, other) = (named("one"), named("other"));
+    for balance in ["p2c", "least", "round-robin"] {
+        let gate = lockgate().workers(2).start(&pooled(format!(
+            "endpoints = [\"{}\", \"{}\", \"{}\"]\nbalance = \"{balance}\"",
+            deserted(),
+            one.address(),
+            other.address()
+        )));
+        closed_loop(&gate, 8, 25);
+    }
+}
+
+#[test]
+fn of_more_endpoints_than_can_be_told_apart_all_may_refuse() {
+    let nobody = deserted();
+    let many: Vec<_> = (0..100).map(|port| format!("\"{}:{}\"", nobody.ip(), 1 + port)).collect();
+    let gate = lockgate().start(&pooled(format!("endpoints = [{}]", many.join(", "))));
+    assert_eq!(error(&ask(&gate)), (502, "connection_refused".to_owned()));
+}
+
+/// So many clients ask so often each, one request after the other; every answer is 200.
+fn closed_loop(gate: &Lockgate, clients: usize, requests: usize) {
+    let address = gate.address();
+    let ask = || {
+        let mut client = Http::connect(address);
+        for _ in 0..requests {
+            client.send(get("/"));
+            let answer = client.answer();
+            assert_eq!(answer.status(), 200, "{}", answer.head);
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..clients).for_each(|_| drop(scope.spawn(ask)));
+    });
+}
+
+#[test]
+fn turns_are_taken_in_order_by_all_workers_together() {
+    let (a, b, c) = (named("a"), named("b"), named("c"));
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\", {{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"round-robin\"",
+        a.address(),
+        b.address(),
+        c.address()
+    )));
+    let answers: String = (0..12).map(|_| ask(&gate).text().to_owned()).collect();
+    assert_eq!(answers, "bacbbacbbacb");
+}
+
+#[test]
+fn the_least_busy_is_the_one_with_the_fewest_requests_for_its_weight() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [{{ addr = \"{}\", weight = 2 }}, \"{}\"]\nbalance = \"least\"",
+        origins[0].address(),
+        origins[1].address()
+    )));
+    let mut held = Vec::new();
+    let mut clients = Vec::new();
+    for _ in 0..6 {
+        let mut client = Http::connect(gate.address());
+        client.send(get("/"));
+        clients.push(client);
+        let mut upstream = eventually("whoever is asked", || {
+            let asked = origins.iter().find(|origin| origin.has_one(std::time::Duration::from_millis(1)))?;
+            Some((asked.address(), asked.http()))
+        });
+        upstream.1.request();
+        held.push(upstream);
+    }
+    let first = held.iter().filter(|(address, _)| *address == origins[0].address()).count();
+    assert_eq!((first, held.len() - first), (4, 2));
+}
+
+#[test]
+fn a_connection_is_used_again_by_whoever_comes_next() {
+    let origin = named("app");
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for _ in 0..10 {
+        assert_eq!(ask(&gate).text(), "app");
+    }
+    assert_eq!(origin.accepted(), 1);
+    gate.wait_for_sample("lockgate_upstream_reused_total", &[], 9.0);
+    gate.wait_for_sample("lockgate_upstream_connects_total", &[], 1.0);
+    gate.wait_for_sample("lockgate_upstream_idle_connections", &[], 1.0);
+}
+
+#[test]
+fn a_connection_carries_no_more_requests_than_it_may() {
+    for (idle, connections) in [("{ max = 0 }", 9), ("{ requests = 4 }", 3), ("{ requests = 1 }", 9)] {
+        for more in ["", "\nproxy_protocol = \"v1\""] {
+            let origin = Origin::tcp().serve(move |wire| {
+                let mut http = Http::over(wire.another());
+                if !more.is_empty() {
+                    http.line();
+                }
+                while http.next_request().is_some() {
+                    http.send(ok("app"));
+                }
+            });
+            let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {idle}{more}", origin.address()));
+            let gate = lockgate().start(&toml);
+            let mut client = Http::connect(gate.address());
+            for _ in 0..9 {
+                client.send(get("/"));
+                assert_eq!(client.answer().text(), "app");
+            }
+            assert_eq!(origin.accepted(), connections, "{idle}{more}");
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left() {
+    let origin = Origin::tcp();
+    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ for = \"8s\" }}", origin.address()));
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(ok("app"));
+    assert_eq!(client.answer().text(), "app");
+    drop(client);
+    upstream.expect_end();
+    gate.wait_for_sample("lockgate_upstream_idle_connections", &[], 0.0);
+}
+
+/// An origin that counts how many requests it has at once; the first three wait for each other.
+fn busy(most: &Arc<AtomicUsize>) -> Serving {
+    let (most, now, all) = (Arc::clone(most), AtomicUsize::new(0), AtomicUsize::new(0));
+    let three = Barrier::new(3);
+    Origin::tcp().answering(move |_| {
+        let here = now.fetch_add(1, Ordering::SeqCst) + 1;
+        most.fetch_max(here, Ordering::SeqCst);
+        if all.fetch_add(1, Ordering::SeqCst) < 3 {
+            three.wait();
+        }
+        // Others have their turn while this one is here.
+        (0..20).for_each(|_| std::thread::yield_now());
+        now.fetch_sub(1, Ordering::SeqCst);
+        ok("done")
+    })
+}
+
+#[test]
+fn an_endpoint_is_asked_no_more_at_once_than_it_may_be_by_all_workers_together() {
+    let most = Arc::default();
+    let origin = busy(&most);
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [{{ addr = \"{}\", max = 3 }}]\nqueue = {{ wait = \"60s\" }}",
+        origin.address()
+    )));
+    closed_loop(&gate, 24, 20);
+    assert_eq!(most.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn who_waits_for_an_endpoint_is_served_in_the_order_of_coming() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ wait = \"60s\" }}",
+        origin.address()
+    )));
+    let mut clients = Vec::new();
+    for number in 0..5_u8 {
+        let mut client = Http::connect(gate.address());
+        client.send(get(&format!("/{number}")));
+        clients.push(client);
+        gate.wait_for_sample("lockgate_requests_in_flight", &[], f64::from(number) + 1.0);
+        gate.wait_for_sample("lockgate_requests_queued", &[], f64::from(number));
+    }
+    let mut upstream = origin.http();
+    for number in 0..5 {
+        assert_eq!(upstream.request().first_line(), format!("GET /{number} HTTP/1.1"));
+        upstream.send(ok("done"));
+    }
+    for client in &mut clients {
+        assert_eq!(client.answer().text(), "done");
+    }
+    gate.wait_for_sample("lockgate_requests_queued", &[], 0.0);
+    gate.wait_for_sample("lockgate_request_queue_duration_seconds_count", &[], 4.0);
+}
+
+#[test]
+fn a_queue_that_is_full_or_takes_too_long_is_an_error_with_its_cause() {
+    for (queue, detail) in [
+        ("{ max = 0, wait = \"60s\" }", "the queue is full"),
+        ("{ max = 10, wait = \"100ms\" }", "as many connections as it may"),
+    ] {
+        let origin = Origin::tcp();
+        let mut gate = lockgate().workers(2).start(&pooled(format!(
+            "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {queue}",
+            origin.address()
+        )));
+        let mut first = Http::connect(gate.address());
+        first.send(get("/"));
+        let mut upstream = origin.http();
+        upstream.request();
+        for _ in 0..3 {
+            assert_eq!(error(&ask(&gate)), (503, "connection_limit_reached".to_owned()), "{queue}");
+            let line = gate.next_line();
+            assert_eq!(line["cause"], "limit", "{line}");
+            assert!(line["detail"].as_str().unwrap().contains(detail), "{line}");
+        }
+        upstream.send(ok("done"));
+        assert_eq!(first.answer().text(), "done");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_the_queue_leaves_its_place() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [{{ addr = \"{}\", max = 1 }}]\nqueue = {{ max = 1, wait = \"60s\" }}",
+        origin.address()
+    )));
+    let mut first = Http::connect(gate.address());
+    first.send(get("/first"));
+    let mut upstream = origin.http();
+    upstream.request();
+    let mut gone = Http::connect(gate.address());
+    gone.send(get("/gone"));
+    gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
+    gone.stream.reset();
+    gate.wait_for_sample("lockgate_requests_queued", &[], 0.0);
+    let mut next = Http::connect(gate.address());
+    next.send(get("/next"));
+    gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
+    upstream.send(ok("first"));
+    assert_eq!(first.answer().text(), "first");
+    assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
+    upstream.send(ok("next"));
+    assert_eq!(next.answer().text(), "next");
+}
+
+#[test]
+fn a_client_that_leaves_in_the_middle_of_an_answer_leaves_its_endpoint_too() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/events"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+    client.head();
+    assert_eq!(client.chunk().unwrap(), b"first");
+    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[], 1.0);
+    client.stream.reset();
+    upstream.expect_end();
+    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[], 0.0);
+}
+
+#[test]
+fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated() {
+    let killed = Arc::new(AtomicBool::new(false));
+    let (dead, hit) = (Arc::clone(&killed), Arc::new(Barrier::new(2)));
+    let shot = Arc::clone(&hit);
+    let count = AtomicUsize::new(0);
+    let doomed = Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        while http.next_request().is_some() {
+            if count.fetch_add(1, Ordering::SeqCst) == 50 {
+                shot.wait();
+                shot.wait();
+            }
+            if dead.load(Ordering::SeqCst) {
+                return;
+            }
+            http.send(ok("doomed"));
+        }
+    });
+    let other = named("other");
+    let address = doomed.address().to_owned();
+    let gate =
+        lockgate().workers(2).start(&pooled(format!("endpoints = [\"{address}\", \"{}\"]", other.address())));
+    std::thread::scope(|scope| {
+        scope.spawn(|| closed_loop(&gate, 8, 100));
+        hit.wait();
+        killed.store(true, Ordering::SeqCst);
+        drop(doomed);
+        hit.wait();
+    });
+    closed_loop(&gate, 8, 25);
+    // When it is there again, it is asked again.
+    let again = Origin::tcp_at(address.parse().unwrap()).answering(|_| ok("again"));
+    eventually("its turn", || (ask(&gate).text() == "again").then_some(()));
+    drop(again);
+}
+
+/// An origin that answers at once while it is not stopped, and holds every request while it is.
+#[derive(Default)]
+struct Stop(Mutex<bool>, Condvar);
+
+impl Stop {
+    fn set(&self, stopped: bool) {
+        *self.0.lock().unwrap() = stopped;
+        self.1.notify_all();
+    }
+
+    fn wait(&self) {
+        drop(self.1.wait_while(self.0.lock().unwrap(), |stopped| *stopped).unwrap());
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
+    let (stop, count) = (Arc::new(Stop::default()), Arc::new(AtomicUsize::new(0)));
+    let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&count));
+    let one = Origin::tcp().answering(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        stopped.wait();
+        ok("one")
+    });
+    let other = named("other");
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]",
+        one.address(),
+        other.address()
+    )));
+    closed_loop(&gate, 8, 25);
+    stop.set(true);
+    let before = count.load(Ordering::SeqCst);
+    let mut held = Vec::new();
+    eventually("somebody asks the one that is stopped", || {
+        let mut client = Http::connect(gate.address());
+        client.send(get("/"));
+        held.push(client);
+        (count.load(Ordering::SeqCst) > before).then_some(())
+    });
+    let label = format!("endpoint=\"{}\"", one.address());
+    eventually("it looks slow", || {
+        (gate.sample("lockgate_upstream_latency_ewma_seconds", &[&label]) > 0.3).then_some(())
+    });
+    let before = count.load(Ordering::SeqCst);
+    closed_loop(&gate, 4, 50);
+    assert_eq!(count.load(Ordering::SeqCst), before, "nobody else is held");
+    stop.set(false);
+    for client in &mut held {
+        assert_eq!(client.answer().status(), 200);
+    }
+}
+
+#[test]
+fn an_endpoint_that_has_become_slow_gets_few_requests() {
+    let (slow, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (is_slow, counted) = (Arc::clone(&slow), Arc::clone(&count));
+    let one = Origin::tcp().answering(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        if is_slow.load(Ordering::SeqCst) {
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        ok("one")
+    });
+    let other = named("other");
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]",
+        one.address(),
+        other.address()
+    )));
+    closed_loop(&gate, 8, 25);
+    slow.store(true, Ordering::SeqCst);
+    let before = count.load(Ordering::SeqCst);
+    closed_loop(&gate, 8, 100);
+    let got = count.load(Ordering::SeqCst) - before;
+    // Half of them, if nobody looked.
+    assert!(got <= 80, "{got} of 800");
+}
+
+#[test]
+fn a_connection_that_begins_with_a_client_is_of_that_client_alone() {
+    for (version, header) in
+        [("v1", b"PROXY TCP4 127.0.0.".as_slice()), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x21\x11")]
+    {
+        let origin = Origin::tcp();
+        let gate = lockgate().start(&pooled(format!(
+            "endpoints = [\"{}\"]\nproxy_protocol = \"{version}\"",
+            origin.address()
+        )));
+        let introduced = |origin: &Origin, from: u8| {
+            let mut upstream = origin.http();
+            upstream.expect(header);
+            if version == "v1" {
+                let rest = upstream.line();
+                assert!(rest.starts_with(&format!("{from} 127.0.0.1 ")), "{rest}");
+            } else {
+                let len = upstream.exactly(2);
+                let len = usize::from(u16::from_be_bytes([len[0], len[1]]));
+                assert_eq!(upstream.exactly(len)[..4], [127, 0, 0, from]);
+            }
+            upstream
+        };
+        let mut clients = [2, 3].map(|from: u8| {
+            let mut client = Http::over(Wire::connect_from([127, 0, 0, from].into(), gate.address()));
+            client.send(get("/1"));
+            let mut upstream = introduced(&origin, from);
+            upstream.request();
+            upstream.send(ok("first"));
+            assert_eq!(client.answer().text(), "first");
+            (client, upstream)
+        });
+        // Each client's next request comes by its own.
+        for (client, upstream) in clients.iter_mut().rev() {
+            client.send(get("/2"));
+            assert_eq!(upstream.request().first_line(), "GET /2 HTTP/1.1");
+            upstream.send(ok("second"));
+            assert_eq!(client.answer().text(), "second");
+        }
+        // It ends with its client.
+        let [(client, mut upstream), (mut other, other_upstream)] = clients;
+        drop(client);
+        upstream.expect_end();
+        // One that was closed meanwhile is made anew for its client, with its header.
+        drop(other_upstream);
+        other.send(get("/3"));
+        let mut upstream = introduced(&origin, 3);
+        upstream.request();
+        upstream.send(ok("third"));
+        assert_eq!(other.answer().text(), "third");
+    }
+}
+
+#[test]
+fn tls_to_an_endpoint_is_verified_before_anything_is_sent() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let other = text(&site.folder.write("other.pem", Authority::new("Other").pem()));
+    let served = server_config(&site.issued, None);
+    for (name, ca, well) in [(NAME, &ca, true), ("other.test", &ca, false), (NAME, &other, false)] {
+        let origin = Origin::tcp();
+        let gate = lockgate().start(&pooled(format!(
+            "endpoints = [\"{}\"]\ntls = {{ name = \"{name}\", ca = \"{ca}\" }}",
+            origin.address()
+        )));
+        let mut client = Http::connect(gate.address());
+        client.send(get("/secret"));
+        let accepted = Tls::accept(&served, origin.accept());
+        if well {
+            let mut upstream = Http::over(accepted.unwrap());
+            for round in 0..2 {
+                assert_eq!(upstream.request().first_line(), "GET /secret HTTP/1.1");
+                upstream.send(ok("hidden"));
+                assert_eq!(client.answer().text(), "hidden");
+                if round == 0 {
+                    client.send(get("/secret"));
+                }
+            }
+        } else {
+            assert!(Tls::alert(&accepted.unwrap_err()).is_some());
+            let answer = client.answer();
+            assert_eq!(error(&answer), (502, "tls_certificate_error".to_owned()), "{}", answer.head);
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_speaks_no_tls_is_an_error_with_its_cause() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\"]\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}",
+        origin.address()
+    )));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = origin.accept();
+    upstream.send("HTTP/1.1 400 Bad Request\r\n\r\n");
+    assert_eq!(error(&client.answer()), (502, "tls_protocol_error".to_owned()));
+}
+
+#[test]
+fn a_unix_socket_that_is_replaced_is_found_by_the_next_connection() {
+    let folder = Folder::new();
+    let path = folder.path("app.sock");
+    let old = Origin::unix(&path);
+    let gate = lockgate().workers(2).start(&plain_site(old.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = old.http();
+    upstream.request();
+    upstream.send(ok("old"));
+    assert_eq!(client.answer().text(), "old");
+    std::fs::remove_file(&path).unwrap();
+    let _new = Origin::unix(&path).answering(|_| ok("new"));
+    drop((upstream, old));
+    for _ in 0..10 {
+        client.send(get("/"));
+        assert_eq!(client.answer().text(), "new");
+    }
+}

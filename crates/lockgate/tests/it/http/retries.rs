@@ -1,0 +1,363 @@
+//! Requests that an endpoint does not answer: who may be asked again, and that nothing is done twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, bytes};
+use serde_json::Value;
+
+use super::{get, ok, plain_site, pooled, with_body};
+use crate::scene::{deserted, lockgate};
+
+/// The same body in two pieces.
+fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("{method} / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut out = head.into_bytes();
+    for piece in body.chunks(body.len() / 2 + 1) {
+        out.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        out.extend_from_slice(piece);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\nX-Sum: 1\r\n\r\n");
+    out
+}
+
+/// A client, and the origin's end of a connection that has served it and is kept.
+fn kept(gate: &Lockgate, origin: &Origin) -> (Http, Http) {
+    let mut client = Http::connect(gate.address());
+    client.send(get("/first"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(ok("first"));
+    assert_eq!(client.answer().text(), "first");
+    (client, upstream)
+}
+
+/// Every answer is broken off before its first byte, once the request was read.
+fn breaking() -> (Serving, Arc<AtomicUsize>) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&count);
+    let serving = Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        http.request();
+        seen.fetch_add(1, Ordering::SeqCst);
+    });
+    (serving, count)
+}
+
+fn expect_broken(answer: &Message) {
+    assert_eq!(answer.status(), 502, "{}", answer.head);
+    let status = answer.field("proxy-status").unwrap();
+    assert!(status.contains("error=connection_terminated"), "{status}");
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let body = bytes(1, 3_000);
+    for request in [get("/").into_bytes(), with_body("POST", &body), chunked("POST", &body)] {
+        for reset in [false, true] {
+            let (mut client, upstream) = kept(&gate, &origin);
+            if reset {
+                upstream.stream.reset();
+            } else {
+                drop(upstream);
+            }
+            client.send(&request);
+            let mut upstream = origin.http();
+            let message = upstream.request();
+            assert!(message.body.is_empty() || message.body == body);
+            upstream.send(ok("second"));
+            assert_eq!(client.answer().text(), "second");
+        }
+    }
+}
+
+/// RFC 9112 §9.3.1: a client may repeat on a new connection what is idempotent; RFC 9110 §9.2.2: which that is.
+#[test]
+fn a_kept_connection_that_closes_as_the_request_arrives_costs_the_idempotent_nothing() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (small, large) = (bytes(1, 3_000), bytes(2, 60_000));
+    for request in [
+        get("/").into_bytes(),
+        b"DELETE / HTTP/1.1\r\nHost: a.test\r\n\r\n".to_vec(),
+        with_body("PUT", b""),
+        with_body("PUT", &small),
+        with_body("PUT", &large),
+        chunked("PUT", &small),
+        chunked("PUT", &large),
+    ] {
+        for reset in [false, true] {
+            let (mut client, mut upstream) = kept(&gate, &origin);
+            client.send(&request);
+            let first = upstream.request();
+            if reset {
+                upstream.stream.reset();
+            } else {
+                drop(upstream);
+            }
+            let mut upstream = origin.http();
+            let second = upstream.request();
+            assert_eq!((&first.head, &first.trailers), (&second.head, &second.trailers));
+            assert!(first.body == second.body, "{}: the same body", first.first_line());
+            upstream.send(ok("second"));
+            assert_eq!(client.answer().text(), "second");
+        }
+    }
+}
+
+#[test]
+fn a_post_that_has_arrived_is_never_sent_again() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for request in [with_body("POST", b"pay"), chunked("POST", b"pay"), with_body("PATCH", &bytes(1, 30_000))]
+    {
+        for reset in [false, true] {
+            let (mut client, mut upstream) = kept(&gate, &origin);
+            client.send(&request);
+            upstream.request();
+            if reset {
+                upstream.stream.reset();
+            } else {
+                drop(upstream);
+            }
+            expect_broken(&client.answer());
+            // Whatever comes next is the next request.
+            client.send(get("/next"));
+            let mut upstream = origin.http();
+            assert_eq!(upstream.request().first_line(), "GET /next HTTP/1.1");
+            upstream.send(ok("next"));
+            assert_eq!(client.answer().text(), "next");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_is_not_whole_yet_goes_on_over_the_second_connection() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (mut client, mut upstream) = kept(&gate, &origin);
+    let body = bytes(1, 200_000);
+    let request = with_body("PUT", &body);
+    let head = request.len() - body.len();
+    client.send(&request[..head + 10_000]);
+    upstream.head();
+    upstream.exactly(10_000);
+    drop(upstream);
+    let mut upstream = origin.http();
+    upstream.head();
+    assert!(upstream.exactly(10_000) == body[..10_000]);
+    client.send(&request[head + 10_000..]);
+    assert!(upstream.exactly(190_000) == body[10_000..]);
+    upstream.send(ok("whole"));
+    assert_eq!(client.answer().text(), "whole");
+}
+
+#[test]
+fn a_body_of_which_more_than_64_kilobytes_were_sent_is_not_sent_again() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (mut client, mut upstream) = kept(&gate, &origin);
+    client.send(with_body("PUT", &bytes(1, 70_000)));
+    upstream.request();
+    drop(upstream);
+    expect_broken(&client.answer());
+    client.send(get("/next"));
+    assert_eq!(origin.http().request().first_line(), "GET /next HTTP/1.1");
+}
+
+/// Two endpoints of which the first is asked first.
+fn two(origins: &[Origin; 2], more: &str) -> String {
+    let [one, other] = origins.each_ref().map(Origin::address);
+    pooled(format!("endpoints = [\"{one}\", \"{other}\"]\nbalance = \"round-robin\"\n{more}"))
+}
+
+#[test]
+fn what_one_endpoint_breaks_off_is_asked_of_another_if_it_is_idempotent() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    origins[0].http().request();
+    let mut upstream = origins[1].http();
+    upstream.request();
+    upstream.send(ok("other"));
+    assert_eq!(client.answer().text(), "other");
+    let line = gate.next_line();
+    assert_eq!((&line["retries"], &line["endpoint"]), (&1.into(), &origins[1].address().into()), "{line}");
+    let failed = format!("endpoint=\"{}\"", origins[0].address());
+    gate.wait_for_sample("lockgate_upstream_retries_total", &[&failed], 1.0);
+    gate.wait_for_sample(
+        "lockgate_upstream_failures_total",
+        &[&failed, "reason=\"connection_terminated\""],
+        1.0,
+    );
+}
+
+#[test]
+fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let mut gate = lockgate().start(&two(&origins, ""));
+    let mut client = Http::connect(gate.address());
+    client.send(with_body("POST", b"pay"));
+    origins[0].http().request();
+    expect_broken(&client.answer());
+    let line = gate.next_line();
+    assert_eq!((&line["retries"], &line["cause"]), (&Value::Null, &"upstream_reset".into()), "{line}");
+    // The one that broke off is avoided.
+    client.send(get("/next"));
+    assert_eq!(origins[1].http().request().first_line(), "GET /next HTTP/1.1");
+}
+
+#[test]
+fn a_post_of_which_nothing_could_be_sent_goes_elsewhere() {
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
+    let origin = Origin::tcp().answering(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        ok("done")
+    });
+    let toml = pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]\nbalance = \"round-robin\"\nretry = false",
+        deserted(),
+        origin.address()
+    ));
+    let gate = lockgate().workers(2).start(&toml);
+    for _ in 0..20 {
+        let mut client = Http::connect(gate.address());
+        client.send(with_body("POST", b"pay"));
+        assert_eq!(client.answer().text(), "done");
+    }
+    assert_eq!(served.load(Ordering::SeqCst), 20);
+}
+
+#[test]
+fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
+    let (origin, count) = breaking();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    expect_broken(&client.answer());
+    let line = gate.next_line();
+    assert_eq!((&line["cause"], &line["retries"]), (&"upstream_reset".into(), &Value::Null), "{line}");
+    assert_eq!(line["endpoint"], origin.address());
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn without_retries_only_a_kept_connection_is_made_good() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let gate = lockgate().start(&two(&origins, "retry = false"));
+    let (mut client, mut upstream) = kept(&gate, &origins[0]);
+    // The other one's turn.
+    client.send(get("/broken"));
+    origins[1].http().request();
+    expect_broken(&client.answer());
+    client.send(get("/again"));
+    upstream.request();
+    drop(upstream);
+    let mut upstream = origins[0].http();
+    upstream.request();
+    upstream.send(ok("again"));
+    assert_eq!(client.answer().text(), "again");
+}
+
+#[test]
+fn a_pool_in_trouble_is_not_buried_under_retries() {
+    let ((one, first), (other, second)) = (breaking(), breaking());
+    let toml = pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]\nretry = {{ times = 3, budget = \"10%\" }}",
+        one.address(),
+        other.address()
+    ));
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    for _ in 0..100 {
+        client.send(get("/"));
+        expect_broken(&client.answer());
+    }
+    let asked = first.load(Ordering::SeqCst) + second.load(Ordering::SeqCst);
+    // Ten are saved up, and of a hundred ten more.
+    assert!((110..=120).contains(&asked), "{asked}");
+}
+
+#[test]
+fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
+    let timeout = "timeouts = { response = \"300ms\" }\n";
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&(timeout.to_owned() + &plain_site(origin.address())));
+    for request in [get("/").into_bytes(), with_body("POST", b"pay")] {
+        let mut client = Http::connect(gate.address());
+        client.send(&request);
+        let mut upstream = origin.http();
+        upstream.request();
+        let answer = client.answer();
+        assert_eq!(answer.status(), 504);
+        assert!(
+            answer.field("proxy-status").unwrap().contains("error=http_response_timeout"),
+            "{}",
+            answer.head
+        );
+        assert_eq!(gate.next_line()["cause"], "too_slow");
+        // What it was sent is not called back, but nobody listens any more.
+        assert!(upstream.rest().is_empty());
+    }
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "")));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut silent = origins[0].http();
+    silent.request();
+    let mut upstream = origins[1].http();
+    upstream.request();
+    upstream.send(ok("other"));
+    assert_eq!(client.answer().text(), "other");
+}
+
+#[test]
+fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
+    let origin = Origin::tcp();
+    let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    let mut sender = client.stream.another();
+    let sending = std::thread::spawn(move || {
+        use std::io::Write as _;
+        // More than any socket holds; that it is not taken is the point.
+        let _ = sender.write_all(&with_body("PUT", &bytes(1, 64 << 20)));
+    });
+    let mut upstream = origin.http();
+    upstream.head();
+    let answer = client.answer();
+    assert_eq!(answer.status(), 504);
+    assert!(
+        answer.field("proxy-status").unwrap().contains("error=connection_write_timeout"),
+        "{}",
+        answer.head
+    );
+    drop(client);
+    sending.join().unwrap();
+}
+
+#[test]
+fn an_answer_before_the_whole_request_says_nothing_of_how_quick_an_endpoint_is() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    let request = with_body("PUT", &bytes(1, 1_000));
+    client.send(&request[..request.len() - 1]);
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.send(ok("enough"));
+    assert_eq!(client.answer().text(), "enough");
+    assert!(!gate.metrics().contains("lockgate_upstream_latency_ewma_seconds{"));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(ok("whole"));
+    assert_eq!(client.answer().text(), "whole");
+    assert!(gate.metrics().contains("lockgate_upstream_latency_ewma_seconds{"));
+}

@@ -1,0 +1,239 @@
+//! Connections to origins that are used again, and those that must not be.
+
+use lockgate_testkit::{Http, Lockgate, Origin, Tls, server_config};
+
+use super::plain_site;
+use crate::scene::{NAME, Site, lockgate, text};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {NAME}\r\n\r\n")
+}
+
+/// Asks by a connection of its own, and answers; gives the connection that the origin was asked by.
+fn asked(gate: &Lockgate, origin: &Origin, request: &str, answer: &str) -> Http {
+    let mut client = Http::connect(gate.address());
+    client.send(request);
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(answer);
+    client.head();
+    if !answer.contains("HTTP/1.1 304") && !request.starts_with("HEAD") {
+        client.exactly(2);
+    }
+    upstream
+}
+
+#[test]
+fn a_connection_whose_exchange_has_ended_serves_whoever_is_next() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let answers = [
+        OK,
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n",
+        "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    ];
+    let mut upstream = None;
+    for (number, answer) in answers.iter().enumerate() {
+        let request = match number % 2 {
+            0 => "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"
+                .to_owned(),
+            _ => get("/"),
+        };
+        let mut client = Http::connect(gate.address());
+        client.send(request);
+        let upstream = upstream.get_or_insert_with(|| origin.http());
+        upstream.request();
+        upstream.send_in(1, answer);
+        while client.answer().status() < 200 {}
+    }
+    // RFC 9110 §9.3.2: nothing follows an answer to HEAD.
+    let mut client = Http::connect(gate.address());
+    client.send("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let upstream = upstream.as_mut().unwrap();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+    client.head();
+    client.send(get("/"));
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+    assert!(!origin.has_one(std::time::Duration::ZERO), "one connection is enough for all of them");
+}
+
+#[test]
+fn a_connection_that_is_not_certain_to_be_clean_serves_nobody_else() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let cases = [
+        ("the origin says so", "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok"),
+        ("HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        (
+            "surplus bytes",
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+        ),
+        (
+            "surplus behind chunks",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n\r\n",
+        ),
+        ("a body where none may be", "HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nevil"),
+    ];
+    for (why, answer) in cases {
+        for method in ["GET", "POST"] {
+            let mut first = asked(&gate, &origin, &format!("{method} / HTTP/1.1\r\nHost: a\r\n\r\n"), answer);
+            first.end().1.ok();
+            let again = asked(&gate, &origin, &get("/"), OK);
+            drop(again);
+        }
+        assert!(!why.is_empty());
+    }
+    // What HEAD must not get.
+    let mut first = asked(&gate, &origin, "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n", &(OK.to_owned() + "evil"));
+    first.end().1.ok();
+}
+
+/// What an origin says unasked is nobody's answer ("response queue poisoning").
+#[test]
+fn what_an_origin_says_between_two_requests_is_nobodys_answer() {
+    let site = Site::new();
+    let ca = site.folder.write("ca.pem", site.authority.pem());
+    let served = server_config(&site.issued, None);
+    let (plain, secure) = (Origin::tcp(), Origin::tcp());
+    let sites = plain_site(plain.address())
+        + &format!(
+            "[site.\":0\".path.\"/tls\"]\nproxy = {{ to = \"{}\", tls = {{ name = \"{NAME}\", ca = \"{}\" }} }}\n",
+            secure.address(),
+            text(&ca)
+        );
+    let gate = lockgate().start(&sites);
+    let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    for request in [get("/"), format!("POST / HTTP/1.1\r\nHost: {NAME}\r\n\r\n")] {
+        let mut first = asked(&gate, &plain, &request, OK);
+        first.send(evil);
+        let mut client = Http::connect(gate.address());
+        client.send(&request);
+        let mut upstream = plain.http();
+        upstream.request();
+        upstream.send(OK);
+        assert_eq!(client.answer().text(), "ok");
+        first.end().1.ok();
+        drop(upstream);
+    }
+    let mut client = Http::connect(gate.address());
+    client.send(get("/tls"));
+    let mut first = Http::over(Tls::accept(&served, secure.accept()).unwrap());
+    first.request();
+    first.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+    first.send(evil);
+    client.send(get("/tls"));
+    let mut upstream = Http::over(Tls::accept(&served, secure.accept()).unwrap());
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+    // And one that was clean is used again.
+    client.send(get("/tls"));
+    assert!(upstream.request().head.starts_with("GET /tls"));
+    upstream.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+}
+
+/// RFC 9112 §9.3.1: what the origin closed while nobody used it is not the client's problem, whatever the method.
+#[test]
+fn a_connection_that_its_origin_has_closed_meanwhile_is_not_the_clients_problem() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for ends in ["by a close", "by a reset"] {
+        for method in ["GET", "POST", "DELETE", "PATCH"] {
+            let request = format!("{method} / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+            let first = asked(&gate, &origin, &request, OK);
+            if ends == "by a reset" {
+                first.stream.reset();
+            } else {
+                drop(first);
+            }
+            let second = asked(&gate, &origin, &request, OK);
+            drop(second);
+        }
+    }
+    // Closed only when the request is there: asked again where that does no harm (RFC 9110 §9.2.2).
+    let mut first = asked(&gate, &origin, &get("/"), OK);
+    let mut client = Http::connect(gate.address());
+    client.send(get("/again"));
+    first.request();
+    drop(first);
+    let mut second = origin.http();
+    assert_eq!(second.request().first_line(), "GET /again HTTP/1.1");
+    second.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+    // And never where it may.
+    client.send("POST /once HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+    second.request();
+    drop(second);
+    assert_eq!(client.answer().status(), 502);
+    assert!(!origin.has_one(std::time::Duration::ZERO), "it was not sent a second time");
+}
+
+/// An origin that has not read all of a body would take the rest of it for a request.
+#[test]
+fn a_connection_with_an_unfinished_upload_serves_nobody_else() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n";
+    for framing in
+        ["HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 401 No\r\nContent-Length: 2\r\n\r\nno"]
+    {
+        let mut client = Http::connect(gate.address());
+        client.send(head);
+        client.send("half");
+        let mut upstream = origin.http();
+        upstream.head();
+        upstream.expect("half");
+        upstream.send(framing);
+        let answer = client.answer();
+        // What is sent behind it would be taken for a request here, too.
+        assert_eq!(answer.field("connection"), Some("close"));
+        client.send("GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n");
+        client.expect_end();
+        let (rest, _) = upstream.end();
+        assert!(!rest.windows(3).any(|three| three == b"GET"), "{}", rest.escape_ascii());
+        let mut other = Http::connect(gate.address());
+        other.send(get("/"));
+        let mut upstream = origin.http();
+        upstream.request();
+        upstream.send(OK);
+        assert_eq!(other.answer().text(), "ok");
+    }
+}
+
+/// A client that leaves in the middle of an answer takes the connection with it: the rest is still to come there.
+#[test]
+fn a_connection_whose_answer_nobody_reads_to_its_end_serves_nobody_else() {
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    client.head();
+    client.exactly(4);
+    client.stream.reset();
+    // It is met by the next write.
+    lockgate_testkit::eventually("the reset is met", || {
+        std::io::Write::write_all(&mut upstream.stream, b"x").err()
+    });
+    assert_eq!(gate.next_line()["side"], "downstream");
+    asked(&gate, &origin, &get("/"), OK);
+    // While it waits for an answer.
+    let mut client = Http::connect(gate.address());
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let mut upstream = origin.http();
+    upstream.request();
+    client.stream.reset();
+    upstream.end().1.ok();
+}
