@@ -123,7 +123,11 @@ impl Connection {
                 Failure::because(fault, error.to_string())
             }
             (Ok(Err(ReadError::Stream(error))), _) => {
-                poll_fn(|cx| Poll::Ready(down.stream.alert(cx, &error))).await;
+                poll_fn(|cx| {
+                    down.stream.alert(cx, &error);
+                    Poll::Ready(())
+                })
+                .await;
                 Failure::client(&error)
             }
             (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),

@@ -25,10 +25,9 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
     let old = head.version == Version::Http10;
     head.fields.write(out, |field| {
-        !matches!(field.known, Some(Known::Host | Known::XRequestId))
-            && onward.passes(field)
-            && !client.replaces(field)
-            && !(old && field.known == Some(Known::Expect))
+        let ours = matches!(field.known, Some(Known::Host | Known::XRequestId)) || client.replaces(field);
+        let unknown = old && field.known == Some(Known::Expect);
+        onward.passes(field) && !ours && !unknown
     });
     client.tell(&head.fields, out);
     encode::field(out, b"X-Request-Id", values.id);
