@@ -74,6 +74,7 @@ impl Connection {
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
     pub(super) async fn fail(
         &self,
         down: &mut Link,
