@@ -153,10 +153,14 @@ impl Wire {
         })
     }
 
-    /// Whether nothing waits to be read now.
-    pub fn is_quiet(&self) -> bool {
+    /// Whether nothing is there to be read, nor comes within `wait`.
+    ///
+    /// # Panics
+    /// When `wait` is longer than the system can count.
+    pub fn is_quiet(&self, wait: Duration) -> bool {
+        let wait = Timespec::try_from(wait).expect("a short time");
         let mut polled = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready == 0)
+        poll(&mut polled, Some(&wait)).is_ok_and(|ready| ready == 0)
     }
 
     /// Another handle of the same connection.

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use lockgate_testkit::{Http, Lockgate, Origin, eventually};
+use lockgate_testkit::{Http, Lockgate, Origin};
 
 use super::plain_site;
 use crate::scene::lockgate;
@@ -260,8 +260,9 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
     let (mut writer, mut body) = (head.stream.another(), length.stream.another());
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            while writer.write_all(b"x").is_ok() && body.write_all(b"x").is_ok() && body.is_quiet() {
-                std::thread::sleep(Duration::from_millis(20));
+            while body.is_quiet(Duration::from_millis(20)) {
+                // One of both may have been closed by now.
+                let _ = (writer.write_all(b"x"), body.write_all(b"x"));
             }
         });
         for client in [&mut head, &mut old, &mut length, &mut chunks] {
@@ -332,6 +333,5 @@ fn a_reset_at_any_moment_harms_nobody() {
     }
     assert_eq!(status(&gate, "/"), 200);
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
-    eventually("idle only", || (gate.sample("lockgate_connections", &["listener="]) < 0.5).then_some(()));
     assert_eq!(gate.stop().code, Some(0));
 }

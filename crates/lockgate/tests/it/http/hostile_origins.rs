@@ -90,7 +90,6 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
     for (answer, why) in &cases {
         for step in [usize::MAX, 1] {
             let (mut client, mut upstream) = answered(&gate, &origin, answer.as_bytes(), step);
-            println!("{answer:?} {step}");
             let mut got = client.answer();
             if got.status() == 100 {
                 got = client.answer();

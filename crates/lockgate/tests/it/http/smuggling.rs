@@ -524,7 +524,7 @@ fn early_bytes_of_an_upgrade_wait_for_the_agreement() {
     client.send([UPGRADE.as_bytes(), &early].concat());
     let mut upstream = origin.http();
     upstream.head();
-    assert!(upstream.stream.another().is_quiet(), "bytes before the 101");
+    assert!(upstream.stream.is_quiet(Duration::ZERO), "bytes before the 101");
     upstream
         .send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: WebSocket\r\n\r\nhello");
     upstream.expect(&early);
