@@ -369,7 +369,9 @@ impl Connection {
         match ambiguous {
             Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
             // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => Err(malformed(&error)),
+            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
+                Err(malformed(&error))
+            }
             // Some take no notice of what follows a semicolon.
             None if memchr::memchr(b';', &path).is_some()
                 && !leads_here(&without_parameters(&path))
