@@ -401,6 +401,11 @@ impl Proxy {
                 // The close is the end of the body here (RFC 9112 §8): only a reset says that it is not.
                 exchange.down.stream.socket().reset_on_close();
             }
+            if failure.cause == Cause::TooSlow && failure.side == Side::Downstream {
+                // The kernel holds megabytes for who takes nothing: with a reset they are gone, after a close they stay
+                // until it gives up.
+                exchange.down.stream.socket().reset_on_close();
+            }
             return Err(failure);
         }
         exchange.outcome.reusable = keep;
