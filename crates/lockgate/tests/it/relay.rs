@@ -207,9 +207,10 @@ fn an_origin_that_never_reads_stops_the_client_and_costs_no_memory() {
     assert!(taken < offered.len(), "the client is stopped");
     let grown = gate.resident().saturating_sub(before);
     assert!(grown < 8 * MEGABYTE, "{grown} bytes more for one connection");
+    // Before the client closes: the kernel may reset a socket that nobody owns when memory is short.
+    assert!(upstream.exactly(taken) == offered[..taken], "what was taken arrives");
     drop(client);
-    let read = upstream.rest();
-    assert!(read == offered[..taken], "what was taken arrives");
+    upstream.expect_end();
 }
 
 #[test]
