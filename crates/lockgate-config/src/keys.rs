@@ -63,6 +63,7 @@ pub(crate) enum Kind {
     /// In bytes.
     Size {
         min: u64,
+        max: u64,
     },
     Word(&'static [&'static str]),
     /// Free text of up to 255 bytes without spaces or control characters: a user, a protocol.
@@ -404,7 +405,7 @@ const ACCESS_LOG: &[Key] = &[
 const ROTATE: &[Key] = &[
     Key::new(
         "size",
-        Size { min: 1_000 },
+        Size { min: 1_000, max: u64::MAX },
         Is(r#""100MB""#),
         r#""20MB""#,
         "The size past which a new file is begun.",
@@ -466,7 +467,7 @@ const LIMITS: &[Key] = &[
     ),
     Key::new(
         "head",
-        Size { min: 1_000 },
+        Size { min: 1_000, max: 65_536 },
         Is(r#""64KB""#),
         r#""16KB""#,
         "The longest head of a request or answer. A longer one is refused.",

@@ -74,7 +74,12 @@ fn value(kind: &Kind) -> String {
         Kind::Duration { min } if *min > 0 => {
             format!("{}, at least {}", expected(kind), units::shortest(*min))
         }
-        Kind::Size { min } if *min > 0 => format!("{}, at least {}", expected(kind), units::smallest(*min)),
+        Kind::Size { min, max: u64::MAX } if *min > 0 => {
+            format!("{}, at least {}", expected(kind), units::smallest(*min))
+        }
+        Kind::Size { min, max } if *max < u64::MAX => {
+            format!("{}, from {} to {}", expected(kind), units::smallest(*min), units::smallest(*max))
+        }
         Kind::OneOf(numbers) => names("", numbers.iter().map(u64::to_string)),
         kind => expected(kind),
     }

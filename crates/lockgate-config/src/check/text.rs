@@ -25,7 +25,7 @@ impl Checker<'_> {
                 None => self.unknown_word(kind, item),
             },
             Kind::Duration { min } => self.duration(text, *min, &item.at),
-            Kind::Size { min } => self.size(text, *min, &item.at),
+            Kind::Size { min, max } => self.size(text, *min, *max, &item.at),
             Kind::Name => self.name(text, &item.at),
             Kind::Host => self.host(text, &item.at),
             Kind::Path | Kind::Pattern => self.path(text, &item.at),
@@ -91,7 +91,7 @@ impl Checker<'_> {
         }
     }
 
-    fn size(&mut self, text: &Text, min: u64, at: &At) -> Value {
+    fn size(&mut self, text: &Text, min: u64, max: u64, at: &At) -> Value {
         match units::size(&text.value) {
             Ok(size) if size < min => {
                 let message = format!("{:?} is too small", text.raw);
@@ -102,6 +102,11 @@ impl Checker<'_> {
                     "",
                     format!("write at least \"{}\"", units::smallest(min)),
                 )
+            }
+            Ok(size) if size > max => {
+                let message = format!("{:?} is too large", text.raw);
+                let cure = format!("write at most \"{}\"", units::smallest(max));
+                self.invalid(Code::OutOfRange, at, message, "", cure)
             }
             Ok(size) => Value::Size(size),
             Err(error) => {

@@ -114,7 +114,7 @@ pub(super) const BODY: Key =
 const BODY_KEYS: &[Key] = &[
     Key::new(
         "max",
-        Either(&[OFF, Size { min: 0 }]),
+        Either(&[OFF, Size { min: 0, max: u64::MAX }]),
         Is(r#""off""#),
         r#""10MB""#,
         "The longest one. Longer ones are answered with 413.",
