@@ -64,7 +64,6 @@ impl Connection {
         let page = pages(sites, seen).and_then(|pages| pages.get(status.unwrap_or(fault.status())));
         let form = Form::of_accept(head.fields.named(b"accept"));
         let words = Words { id: id.as_str(), status, advice, page, form };
-        down.reader.pass_over();
         let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
         seen.sent = self.say(down, fault, head.method, &words, keep);
         seen.outcome.status = status.unwrap_or(fault.status());
@@ -123,8 +122,6 @@ impl Connection {
         keep: bool,
         seen: &mut Seen<'_>,
     ) -> Next {
-        // A body that is there does no harm; one that is still to come is not waited for.
-        down.reader.pass_over();
         let keep = keep && down.reader.has_ended();
         let date = self.worker.date();
         let mut fields = Fields::default();

@@ -204,11 +204,6 @@ impl Reader {
         }
     }
 
-    /// Lets go of all data that has come, for which there is no use.
-    pub fn pass_over(&mut self) {
-        self.consume(self.data.len());
-    }
-
     /// Gives memory back while whoever takes the data is waited for.
     pub fn settle(&mut self) {
         self.inbox.settle();

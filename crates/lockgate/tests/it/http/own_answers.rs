@@ -102,16 +102,17 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
         assert_eq!(settled(got), head, "{line}");
         client.expect(body);
     }
-    // A body that nobody asked for is passed over where it is there, and else the last that comes: never a request.
+    // A body that nobody asked for ends it, whether it is there or still to come: it is never a request.
     let body = "GET /smuggled HTTP/1.1\r\n\r\n";
     let head = format!("POST /hello HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
-    client.send(head.clone() + body + "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!([client.answer().status(), client.answer().status()], [200, 204]);
-    client.send(head + &body[..20]);
-    let answer = client.answer();
-    assert_eq!((answer.status(), answer.field("connection")), (200, Some("close")));
-    client.send(&body[20..]);
-    client.expect_end();
+    for there in [0, 20, body.len()] {
+        let mut client = Http::connect(gate.address());
+        client.send(head.clone() + &body[..there]);
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.field("connection")), (200, Some("close")));
+        client.send(&body[there..]);
+        client.expect_end();
+    }
     let old = Http::ask(
         gate.address(),
         "GET /gone HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n",
@@ -138,11 +139,6 @@ fn refusals_keep_the_connection_where_the_request_was_whole() {
         ("POST /only HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n", 201, None),
         ("GET /p/x HTTP/1.1\r\nHost: a.test\r\n\r\n", 502, None),
         ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, None),
-        (
-            "GET / HTTP/1.1\r\nHost: b.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
-            404,
-            None,
-        ),
     ] {
         client.send(request);
         let answer = client.answer();
