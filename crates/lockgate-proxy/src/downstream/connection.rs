@@ -14,11 +14,12 @@ use lockgate_net::tls::Acceptors;
 use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
+use super::http::Served;
 use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use super::{Listener, Relaying, Service};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
-use crate::clock::{Cut, Guard};
+use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
 use crate::upstream::{DialError, Hold};
@@ -53,7 +54,7 @@ pub(super) struct Connection {
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
-    endpoint: Option<Hold>,
+    pub(super) endpoint: Option<Hold>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: u64,
@@ -133,9 +134,24 @@ impl Connection {
             Err(ending) => return ending,
         };
         match &listener.service {
-            Service::Http(http) => Box::pin(self.http(client, http)).await,
+            Service::Http(sites) => {
+                // Given back before what may be a long life as a relay.
+                let served = Box::pin(self.http(client, sites)).await;
+                match served {
+                    Served::Over(ending) => ending,
+                    Served::Switched { mut relay, idle, site, _in_flight } => {
+                        let worker = Rc::clone(&self.worker);
+                        let cells = worker.cells.http.site(site);
+                        self.guard.watch().waits(Waiting::Otherwise);
+                        cells.upgraded.inc();
+                        let ending = self.relay(&mut relay, idle, None).await;
+                        cells.upgraded.dec();
+                        ending
+                    }
+                }
+            }
             Service::Relay(relaying) => match Box::pin(self.join(client, relaying)).await {
-                Ok(mut relay) => self.relay(&mut relay, relaying).await,
+                Ok(mut relay) => self.relay(&mut relay, relaying.idle, relaying.keepalive).await,
                 Err(ending) => ending,
             },
         }
@@ -328,11 +344,16 @@ impl Connection {
         Some((client, destination))
     }
 
-    async fn relay(&mut self, relay: &mut lockgate_net::relay::Relay, relaying: &Relaying) -> Ending {
+    async fn relay(
+        &mut self,
+        relay: &mut lockgate_net::relay::Relay,
+        idle: Duration,
+        keepalive: Option<Duration>,
+    ) -> Ending {
         let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
         let habits = &hold.endpoint().habits;
         let meter = &self.guard.watch().meter;
-        self.guard.idle(relaying.idle);
+        self.guard.idle(idle);
         let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
@@ -346,7 +367,7 @@ impl Connection {
         }
         if outlived(&outcome) {
             self.guard.settle();
-            if let Some(idle) = relaying.keepalive {
+            if let Some(idle) = keepalive {
                 // Without probes a dead peer is found by the idle limit.
                 let _ = relay.probe(idle);
             }

@@ -12,7 +12,7 @@ use lockgate_net::listen::Peer;
 use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
-use super::connection::{Connection, Ending, ending};
+use super::connection::{Connection, Ending};
 use super::serve::{Asking, Next};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
@@ -21,7 +21,7 @@ use crate::clock::{Cut, Waiting};
 use crate::exchange::Failure;
 use crate::h1::{Link, ReadError};
 use crate::site::Sites;
-use crate::upstream::Lease;
+use crate::upstream::{InFlight, Lease};
 
 /// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
 /// all of their body, however much that is.
@@ -46,57 +46,69 @@ pub(super) struct Words<'a> {
     pub(super) form: Form,
 }
 
+/// What came of a connection that spoke HTTP.
+pub(super) enum Served {
+    /// It is over.
+    Over(Ending),
+    /// It speaks something else from here on.
+    Switched {
+        /// Both sides.
+        relay: Box<Relay>,
+        /// For as long as nothing may move.
+        idle: Duration,
+        /// Whose it is, for counters.
+        site: Option<usize>,
+        /// What counts for the endpoint as long as this lasts.
+        _in_flight: InFlight,
+    },
+}
+
 impl Connection {
-    /// Serves requests until the connection is over.
-    pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Ending {
+    /// Serves requests until the connection is over, or speaks something else.
+    pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
         let Client { socket, session, received, unsent } = client;
         let mut asking = Asking::of(self, &socket);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
         loop {
-            let worker = std::rc::Rc::clone(&self.worker);
-            let mut head = worker.requests.take();
-            let next = match self.head(&mut down, sites, &mut head).await {
-                Ok(began) => Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await,
-                Err(ending) => Next::End(ending),
+            let (mut head, began) = match self.head(&mut down, sites).await {
+                Ok(read) => read,
+                Err(ending) => return Served::Over(ending),
             };
-            worker.requests.give(head);
+            let next = Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await;
+            self.worker.requests.give(head);
             match next {
                 Next::Request => {}
-                Next::End(ending) => return ending,
+                Next::End(ending) => return Served::Over(ending),
                 Next::Close(ending) => {
                     self.linger(&mut down).await;
-                    return ending;
+                    return Served::Over(ending);
                 }
                 Next::Tunnel { lease, idle, site } => {
-                    // Its bytes are in the connection's own line.
-                    self.exchanges = 0;
-                    let cells = worker.cells.http.site(site);
-                    cells.upgraded.inc();
-                    let ending = Box::pin(self.tunnel(down, lease, idle)).await;
-                    cells.upgraded.dec();
-                    return ending;
+                    return match Box::pin(self.switch(down, lease)).await {
+                        Ok((relay, in_flight)) => {
+                            Served::Switched { relay, idle, site, _in_flight: in_flight }
+                        }
+                        Err(ending) => Served::Over(ending),
+                    };
                 }
             }
         }
     }
 
     /// Waits for a request's head; says when its first byte was there.
-    async fn head(
-        &mut self,
-        down: &mut Link,
-        sites: &Sites,
-        head: &mut RequestHead,
-    ) -> Result<Instant, Ending> {
+    async fn head(&mut self, down: &mut Link, sites: &Sites) -> Result<(Box<RequestHead>, Instant), Ending> {
         let mut began = None;
-        let guard = &self.guard;
+        // Only from the first byte on: a connection that waits holds no memory for it.
+        let mut head: Option<Box<RequestHead>> = None;
+        let (guard, spare) = (&self.guard, &self.worker.requests);
         guard.phase(sites.idle);
         guard.watch().waits(Waiting::ForRequest);
-        let Link { stream, reader, .. } = down;
+        let Link { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
-                parse::request(input, progress, limits, head)
+                parse::request(input, progress, limits, head.get_or_insert_with(|| spare.take()))
             });
             if began.is_none() && (polled.is_ready() || reader.holds_bytes()) {
                 began = Some(Instant::now());
@@ -105,10 +117,11 @@ impl Connection {
             }
             polled
         }));
-        let failure = match (read.await, began) {
-            (Ok(Ok(true)), Some(began)) => {
+        let read = read.await;
+        let failure = match (read, began.zip(head)) {
+            (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
-                return Ok(began);
+                return Ok((head, began));
             }
             (Ok(Ok(_)), _) => {
                 part(&mut down.stream).await;
@@ -131,14 +144,14 @@ impl Connection {
                 Failure::client(&error)
             }
             (Ok(Err(error)), _) => Failure::silent(Cause::ClientClosed, Side::Downstream, error.to_string()),
-            (Err(cut), None) => {
+            (Err(cut), _) if began.is_none() => {
                 part(&mut down.stream).await;
                 return Err(match cut {
                     Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
                     cut => super::connection::cut_short(cut, "between requests"),
                 });
             }
-            (Err(cut), Some(_)) => Failure::cut(cut, Fault::RequestTimeout),
+            (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
         };
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
@@ -216,40 +229,31 @@ impl Connection {
             .await;
     }
 
-    /// Relays whatever both have agreed to speak.
-    async fn tunnel(&mut self, mut down: Link, lease: Lease, idle: Duration) -> Ending {
-        let habits = std::sync::Arc::clone(lease.endpoint());
-        let mut up = *lease.link;
+    /// Both connections as a relay of whatever they have agreed to speak.
+    async fn switch(&mut self, mut down: Link, lease: Lease) -> Result<(Box<Relay>, InFlight), Ending> {
+        let (link, hold, in_flight) = lease.into_parts();
+        let mut up = *link;
+        self.endpoint = Some(hold);
+        // Its bytes are in the connection's own line.
+        self.exchanges = 0;
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
         down.writer.head().extend_from_slice(&early);
-        self.guard.idle(idle);
         let Link { stream, writer, .. } = &mut down;
         if !matches!(self.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await, Ok(Ok(()))) {
-            return Ending::new(Cause::ClientReset, Side::Downstream);
+            return Err(Ending::new(Cause::ClientReset, Side::Downstream));
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
             Some(session) => RelaySide::tls(socket, session),
             None => RelaySide::plain(socket),
         };
-        let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface);
-        let mut relay = match relay {
-            Ok(relay) => relay,
-            Err(error) => return Ending::because(Cause::Internal, Side::Lockgate, error),
-        };
-        self.guard.settle();
-        self.guard.watch().waits(Waiting::Otherwise);
-        match self.guard.within(relay.run(&self.worker.scratch, meter, &habits.habits)).await {
-            Ok(end) => ending(end),
-            Err(cut) => {
-                relay.abandon().await;
-                super::connection::cut_short(cut, "upgraded connection")
-            }
-        }
+        let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface)
+            .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+        Ok((Box::new(relay), in_flight))
     }
 }
 

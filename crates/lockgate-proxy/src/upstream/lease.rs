@@ -58,7 +58,7 @@ pub struct Lease {
     /// How long it took to make, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
-    _hold: Hold,
+    hold: Hold,
     /// Whether the endpoint had failed lately when it was chosen.
     avoided: bool,
     member: usize,
@@ -138,7 +138,7 @@ impl Upstream {
                     dialled: None,
                     avoided,
                     in_flight,
-                    _hold: hold,
+                    hold,
                     member,
                     upstream,
                 });
@@ -191,7 +191,7 @@ impl Upstream {
             link.writer.head().extend_from_slice(header);
         }
         let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
-        Ok(Lease { link, requests: 0, dialled, avoided, in_flight, _hold: hold, member, upstream })
+        Ok(Lease { link, requests: 0, dialled, avoided, in_flight, hold, member, upstream })
     }
 
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
@@ -309,6 +309,11 @@ impl Lease {
         }
     }
 
+    /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
+    pub fn into_parts(self) -> (Box<Link>, Hold, InFlight) {
+        (self.link, self.hold, self.in_flight)
+    }
+
     /// Keeps the connection for the next request of the same client.
     pub fn keep_private(self, now: u64) -> Option<Private> {
         let Self { link, requests, member, upstream, .. } = self;
@@ -329,6 +334,6 @@ impl Private {
         let hold = member.endpoint().try_take()?;
         let (avoided, in_flight) = (member.endpoint().is_avoided(now), member.endpoint().begin());
         let Self { link, requests, member, upstream, .. } = self;
-        Some(Lease { link, requests, dialled: None, avoided, in_flight, _hold: hold, member, upstream })
+        Some(Lease { link, requests, dialled: None, avoided, in_flight, hold, member, upstream })
     }
 }
