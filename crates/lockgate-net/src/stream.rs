@@ -109,10 +109,11 @@ impl Stream {
         if self.session.is_some() {
             return self.poll_open(cx, inbox);
         }
-        let read = self.socket.poll_read_with(cx, READ, |fd| {
+        // A read that fills all of the room may have left something: only a shorter one has emptied the socket.
+        let wanted = inbox.room().min(READ);
+        let read = self.socket.poll_read_with(cx, wanted, |fd| {
             // Taken only now: a connection that waits holds no block.
             inbox.fill(|room| {
-                let wanted = room.len().min(READ);
                 rustix::net::recv(fd, &mut room[..wanted], rustix::net::RecvFlags::empty())
                     .map(|(read, _)| read)
             })

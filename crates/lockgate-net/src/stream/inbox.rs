@@ -109,6 +109,12 @@ impl Inbox {
         self.held.len() > READ
     }
 
+    /// How much [`fill`](Self::fill) will offer.
+    pub(super) fn room(&self) -> usize {
+        let behind = if self.is_block { BLOCK - self.held.end } else { 0 };
+        if behind < ROOM { BLOCK - self.held.len() } else { behind }
+    }
+
     /// Lets go of so many bytes at the front.
     pub fn consume(&mut self, count: usize) {
         self.held.start = (self.held.start + count).min(self.held.end);

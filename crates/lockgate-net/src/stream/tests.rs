@@ -228,3 +228,27 @@ fn a_worker_lends_the_same_block_again() {
         }
     });
 }
+
+/// Edge-triggered readiness: what a read has left in the socket is announced by nobody.
+#[test]
+fn what_did_not_fit_is_read_without_a_further_event() {
+    run(async {
+        let Ends { mut near, mut far, blocks } = plain();
+        let mut inbox = Inbox::new(&blocks);
+        let sent = bytes(60_000 + 80_000);
+        write(&mut near, &blocks, &[&sent[..60_000]]).await.unwrap();
+        assert!(read(&mut far, &mut inbox, 60_000).await.unwrap());
+        // More than there is room for behind what is held.
+        write(&mut near, &blocks, &[&sent[60_000..]]).await.unwrap();
+        assert!(read(&mut far, &mut inbox, 60_001).await.unwrap());
+        let mut received = Vec::new();
+        while received.len() < sent.len() {
+            received.extend_from_slice(inbox.bytes());
+            inbox.consume(inbox.bytes().len());
+            if received.len() < sent.len() {
+                assert!(read(&mut far, &mut inbox, 1).await.unwrap());
+            }
+        }
+        assert!(received == sent);
+    });
+}
