@@ -28,7 +28,7 @@ pub fn fields(data: &[u8]) {
     let onward = Onward::of(&head.fields);
     let kept: Vec<_> = head.fields.iter().filter(|field| onward.passes(field)).collect();
     let mut out = b"GET / HTTP/1.1\r\n".to_vec();
-    encode::fields(&mut out, &head.fields, |field| onward.passes(field));
+    head.fields.write(&mut out, |field| onward.passes(field));
     encode::end(&mut out);
     let again = read(&out, &WRITTEN).expect("we write what we accept");
     assert_eq!(again.fields.iter().collect::<Vec<_>>(), kept);
@@ -66,7 +66,7 @@ pub fn h1_exchange(data: &[u8]) {
     let mut out = Vec::new();
     encode::request_line(&mut out, head.method_name(), asked.path, asked.query);
     encode::field(&mut out, b"Host", asked.host);
-    encode::fields(&mut out, &head.fields, passes);
+    head.fields.write(&mut out, passes);
     client.tell(&head.fields, &mut out);
     match length {
         BodyLength::Known(length) => encode::content_length(&mut out, length),
