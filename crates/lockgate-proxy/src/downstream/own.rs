@@ -96,7 +96,7 @@ impl Connection {
         let status = maintenance.map(|(status, _)| *status);
         let page = match maintenance {
             Some((_, page)) => Some(page),
-            None => seen.route.and_then(|route| route.rules.pages.get(fault.status())),
+            None => pages(sites, seen).and_then(|pages| pages.get(fault.status())),
         };
         let id = seen.id;
         let form = Form::of_accept(head.fields.named(b"accept"));

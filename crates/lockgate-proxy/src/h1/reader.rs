@@ -46,7 +46,7 @@ pub struct Reader {
     /// Where in the inbox that follows which was not looked at.
     behind: usize,
     ended: bool,
-    trailers: Option<Box<Fields>>,
+    trailers: Fields,
     limits: Limits,
     taken: u64,
     /// What the body may have of data.
@@ -65,7 +65,7 @@ impl Reader {
             data: 0..0,
             behind: 0,
             ended: true,
-            trailers: None,
+            trailers: Fields::default(),
             limits: Limits::default(),
             taken: 0,
             most: u64::MAX,
@@ -92,14 +92,9 @@ impl Reader {
         self.taken
     }
 
-    /// What is certain to come of the body's data, counting what has come.
-    pub fn remaining(&self) -> Option<u64> {
-        Some(self.decoder.remaining()? + self.data.len() as u64)
-    }
-
-    /// The trailer section of the body that has ended, if it had one.
+    /// What goes on of the trailer section of the body that has ended, if it had one.
     pub fn trailers(&self) -> Option<&Fields> {
-        self.trailers.as_deref().filter(|trailers| self.ended && !trailers.is_empty())
+        Some(&self.trailers).filter(|trailers| self.ended && !trailers.is_empty())
     }
 
     /// Takes what was received and not used, as the first bytes of another protocol.
@@ -148,7 +143,7 @@ impl Reader {
         self.data = 0..0;
         self.behind = 0;
         self.ended = self.decoder.has_ended();
-        self.trailers = None;
+        self.trailers = Fields::default();
         self.taken = 0;
         self.most = u64::MAX;
         if self.ended { Ok(()) } else { self.decode() }
@@ -212,8 +207,8 @@ impl Reader {
     /// Takes apart what has come.
     fn decode(&mut self) -> Result<(), ReadError> {
         loop {
-            let trailers = self.trailers.get_or_insert_default();
-            let part = self.decoder.decode(&self.inbox.bytes()[self.behind..], &self.limits, trailers)?;
+            let coming = &self.inbox.bytes()[self.behind..];
+            let part = self.decoder.decode(coming, &self.limits, &mut self.trailers)?;
             match part {
                 Part::Data(range) => {
                     let (from, to) = (self.behind + range.start, self.behind + range.end);
@@ -230,7 +225,7 @@ impl Reader {
                     break;
                 }
                 Part::End(used) => {
-                    trailers.retain(|field| forwarding::passes_behind(&field));
+                    self.trailers.retain(|field| forwarding::passes_behind(&field));
                     self.behind += used;
                     self.ended = true;
                     break;

@@ -242,11 +242,6 @@ impl Upstream {
             });
         }
     }
-
-    /// Closes all that is idle.
-    pub fn close(&self) {
-        self.idle.iter().for_each(|idle| idle.borrow_mut().clear());
-    }
 }
 
 /// A request that waits for an endpoint, also when it gives up.
