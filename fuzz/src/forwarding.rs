@@ -58,7 +58,7 @@ pub fn h1_exchange(data: &[u8]) {
         // CONNECT is not forwarded.
         return;
     }
-    let client = Client { address: "192.0.2.7", secure: false, host: asked.host, trusted: false };
+    let client = Client::new("192.0.2.7".to_owned(), false, false);
     let onward = Onward::of(&head.fields);
     let passes = |field: &Field<'_>| {
         field.known != Some(Known::Host) && onward.passes(field) && !client.replaces(field)
@@ -67,7 +67,7 @@ pub fn h1_exchange(data: &[u8]) {
     encode::request_line(&mut out, head.method_name(), asked.path, asked.query);
     encode::field(&mut out, b"Host", asked.host);
     head.fields.write(&mut out, passes);
-    client.tell(&head.fields, &mut out);
+    client.tell(asked.host, &head.fields, &mut out);
     match length {
         BodyLength::Known(length) => encode::content_length(&mut out, length),
         BodyLength::Chunked => encode::field(&mut out, b"Transfer-Encoding", b"chunked"),

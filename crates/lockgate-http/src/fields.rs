@@ -76,8 +76,14 @@ impl Known {
             (17, b'x') => Self::XForwardedProto,
             _ => return None,
         };
-        known.name().as_bytes().eq_ignore_ascii_case(name).then_some(known)
+        is_spelled(known.name().as_bytes(), name).then_some(known)
     }
+}
+
+/// Whether a token is `known`, which has only letters and hyphens, in any case: setting one bit makes letters small and
+/// leaves a hyphen what it is, and no other byte of a token becomes one of these by it.
+fn is_spelled(known: &[u8], token: &[u8]) -> bool {
+    known.len() == token.len() && known.iter().zip(token).all(|(a, b)| a | 0x20 == b | 0x20)
 }
 
 /// A range of a head's text: half the size of a `Range<usize>`, and there are two in every line.
@@ -136,27 +142,36 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Empties it and keeps its memory; `text` is the head that the next lines are ranges of.
-    pub(crate) fn restart(&mut self, text: &[u8]) {
+    /// Empties it and keeps its memory.
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
-        self.text.extend_from_slice(text);
         self.lines.clear();
         self.present = 0;
+    }
+
+    /// Keeps the text that the lines [pushed](Self::push) so far are ranges of.
+    pub(crate) fn hold(&mut self, text: &[u8]) {
+        self.text.extend_from_slice(text);
     }
 
     pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
-    pub(crate) fn push(&mut self, name: Range<usize>, value: Range<usize>) {
-        let known = Known::of(&self.text[name.clone()]);
-        if let Some(known) = known {
+    /// Adds a line of `text`, which is to be [held](Self::hold) when all lines are there.
+    pub(crate) fn push(&mut self, text: &[u8], name: Range<usize>, value: Range<usize>) {
+        let known = Known::of(&text[name.clone()]);
+        let between = text.get(name.end..value.start);
+        let behind = text.get(value.end..value.end + 2);
+        let plain = between == Some(b": ") && behind == Some(b"\r\n");
+        self.add(Line { name: Span::new(name), value: Span::new(value), known, plain });
+    }
+
+    fn add(&mut self, line: Line) {
+        if let Some(known) = line.known {
             self.present |= known.bit();
         }
-        let between = self.text.get(name.end..value.start);
-        let behind = self.text.get(value.end..value.end + 2);
-        let plain = between == Some(b": ") && behind == Some(b"\r\n");
-        self.lines.push(Line { name: Span::new(name), value: Span::new(value), known, plain });
+        self.lines.push(line);
     }
 
     /// How many lines there are.
@@ -232,7 +247,8 @@ impl Fields {
         let start = self.text.len();
         crate::h1::encode::field(&mut self.text, name, value);
         let behind = start + name.len();
-        self.push(start..behind, behind + 2..self.text.len() - 2);
+        let (known, value) = (Known::of(name), Span::new(behind + 2..self.text.len() - 2));
+        self.add(Line { name: Span::new(start..behind), value, known, plain: true });
     }
 
     /// Leaves only the lines that `keep` says yes to.

@@ -1,6 +1,7 @@
 //! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it (RFC 7239).
 
 use crate::fields::{Field, Fields, Known};
+use crate::h1::encode;
 use crate::head::Version;
 
 /// Which fields of a message go on: all but those that are for this connection only (RFC 9110 §7.6.1).
@@ -119,20 +120,39 @@ pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     !has("close") && (version == Version::Http11 || has("keep-alive"))
 }
 
-/// Who asked us, for the origin.
-#[derive(Debug, Clone, Copy)]
-pub struct Client<'a> {
-    /// The address of the other end of the connection, or of whom a PROXY header named; `unknown` where it has none.
-    pub address: &'a str,
-    /// Whether it came over TLS.
-    pub secure: bool,
-    /// The host that it asked for, with its port, as it was written.
-    pub host: &'a [u8],
-    /// Whether it may speak for others: what it says of earlier clients is kept, and ours is added behind it.
-    pub trusted: bool,
+/// Who asks us, for the origin: made once for a connection, told with each of its requests.
+#[derive(Debug)]
+pub struct Client {
+    address: String,
+    secure: bool,
+    trusted: bool,
+    /// What stands before and behind the host that is asked for, where no earlier hop is told of.
+    lines: (String, String),
 }
 
-impl Client<'_> {
+impl Client {
+    /// `address` is that of the other end of the connection, or of whom a PROXY header named, `unknown` where it has
+    /// none; `secure` is whether it came over TLS. One that is `trusted` may speak for others: what it says of earlier
+    /// clients is kept, and ours is added behind it.
+    pub fn new(address: String, secure: bool, trusted: bool) -> Self {
+        let proto = proto(secure);
+        let lines = (
+            format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: "),
+            format!("\r\nForwarded: {};host=\"", element(&address, proto)),
+        );
+        Self { address, secure, trusted, lines }
+    }
+
+    /// Whether it came over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Whether it may speak for others.
+    pub fn is_trusted(&self) -> bool {
+        self.trusted
+    }
+
     /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
@@ -145,29 +165,48 @@ impl Client<'_> {
         }
     }
 
-    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message with these fields.
-    pub fn tell(&self, fields: &Fields, out: &mut Vec<u8>) {
-        let proto = if self.secure { "https" } else { "http" };
-        let earlier = |known| fields.values(known).filter(|value| self.trusted && !value.is_empty());
+    /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message with these fields
+    /// that asks for `host`, which is as it was written, with its port.
+    pub fn tell(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
+        if self.trusted {
+            return self.add(host, fields, out);
+        }
+        let (before, behind) = &self.lines;
+        put(out, &[before.as_bytes(), host, behind.as_bytes(), host, b"\"\r\n"]);
+    }
+
+    /// The same, behind what is said of earlier hops.
+    fn add(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
+        let proto = proto(self.secure);
+        let earlier = |known| fields.values(known).filter(|value| !value.is_empty());
         out.extend_from_slice(b"X-Forwarded-For: ");
         for value in earlier(Known::XForwardedFor) {
             put(out, &[value, b", "]);
         }
         put(out, &[self.address.as_bytes(), b"\r\n"]);
-        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, self.host)]
-        {
-            if !self.trusted || fields.first(known).is_none() {
-                put(out, &[known.name().as_bytes(), b": ", ours, b"\r\n"]);
+        for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, host)] {
+            if fields.first(known).is_none() {
+                encode::field(out, known.name().as_bytes(), ours);
             }
         }
         out.extend_from_slice(b"Forwarded: ");
         for value in earlier(Known::Forwarded) {
             put(out, &[value, b", "]);
         }
-        let (before, after): (&[u8], &[u8]) =
-            if self.address.contains(':') { (b"for=\"[", b"]\";proto=") } else { (b"for=", b";proto=") };
-        put(out, &[before, self.address.as_bytes(), after, proto.as_bytes()]);
-        put(out, &[b";host=\"", self.host, b"\"\r\n"]);
+        put(out, &[element(&self.address, proto).as_bytes(), b";host=\"", host, b"\"\r\n"]);
+    }
+}
+
+fn proto(secure: bool) -> &'static str {
+    if secure { "https" } else { "http" }
+}
+
+/// RFC 7239 §4 and §6: an IPv6 address stands in brackets, and what has brackets in quotes.
+fn element(address: &str, proto: &str) -> String {
+    if address.contains(':') {
+        format!("for=\"[{address}]\";proto={proto}")
+    } else {
+        format!("for={address};proto={proto}")
     }
 }
 
@@ -282,11 +321,11 @@ mod tests {
         );
     }
 
-    fn told(client: Client<'_>, sent: &[(&str, &str)]) -> Vec<String> {
+    fn told(client: &Client, host: &str, sent: &[(&str, &str)]) -> Vec<String> {
         let sent = fields(sent);
         let mut out = Vec::new();
         sent.write(&mut out, |field| !client.replaces(field));
-        client.tell(&sent, &mut out);
+        client.tell(host.as_bytes(), &sent, &mut out);
         String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
     }
 
@@ -304,9 +343,9 @@ mod tests {
             ("X_Request_Id", "1"),
             ("X_Other", "1"),
         ];
-        let client = Client { address: "192.0.2.7", secure: false, host: b"a.example:80", trusted: false };
+        let client = Client::new("192.0.2.7".to_owned(), false, false);
         assert_eq!(
-            told(client, &lies),
+            told(&client, "a.example:80", &lies),
             [
                 "X_Other: 1",
                 "X-Forwarded-For: 192.0.2.7",
@@ -325,9 +364,9 @@ mod tests {
             ("X-Forwarded-Proto", "https"),
             ("Forwarded", "for=203.0.113.9"),
         ];
-        let client = Client { address: "2001:db8::7", secure: false, host: b"a.example", trusted: true };
+        let client = Client::new("2001:db8::7".to_owned(), false, true);
         assert_eq!(
-            told(client, &said),
+            told(&client, "a.example", &said),
             [
                 "X-Forwarded-Proto: https",
                 "X-Forwarded-For: 203.0.113.9, 10.0.0.1, 2001:db8::7",

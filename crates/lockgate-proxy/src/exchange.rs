@@ -41,7 +41,7 @@ pub struct Exchange<'a> {
     /// Its body.
     pub length: BodyLength,
     /// Who asked.
-    pub client: Client<'a>,
+    pub client: &'a Client,
     /// What templates fill in.
     pub values: Values<'a>,
     /// What the route matches.
@@ -55,7 +55,7 @@ pub struct Exchange<'a> {
     /// Whether the client's connection may be kept.
     pub keep: bool,
     /// What has come of it so far.
-    pub outcome: Outcome,
+    pub outcome: &'a mut Outcome,
 }
 
 /// What came of an exchange.

@@ -43,13 +43,19 @@ impl Default for Popular {
 impl Popular {
     /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all workers.
     ///
-    /// `host` is the name in the configuration, or `other`. `path` may have a query, which is left out: it is not the
-    /// page, and has what nobody should see. Without a path only the host counts: for answers that are not a page, so
-    /// that who asks for a thousand names that do not exist does not push out those that do.
-    pub fn record(&mut self, now: u64, host: &str, path: Option<&[u8]>, referer: Option<&[u8]>) {
+    /// `host` is the name in the configuration, or `other`. `what` says the path and the referer, if it is asked. The
+    /// path may have a query, which is left out: it is not the page, and has what nobody should see. Without a path only
+    /// the host counts: for answers that are not a page, so that who asks for a thousand names that do not exist does
+    /// not push out those that do.
+    pub fn record<'a>(
+        &mut self,
+        now: u64,
+        host: &str,
+        what: impl FnOnce() -> (Option<&'a [u8]>, Option<&'a [u8]>),
+    ) {
         let Some(weight) = self.weight(now) else { return };
         self.hosts.add_borrowed(host, now, weight, 0);
-        let Some(path) = path else { return };
+        let (Some(path), referer) = what() else { return };
         self.page.clear();
         self.page.push_str(host);
         let path = path.split(|&byte| matches!(byte, b'?' | b'#')).next().unwrap_or_default();
@@ -163,7 +169,7 @@ mod tests {
             ("b.example", Some("/"), None),
             ("other", None, Some("https://ignored.example/")),
         ] {
-            popular.record(5_000, host, path.map(str::as_bytes), referer.map(str::as_bytes));
+            popular.record(5_000, host, || (path.map(str::as_bytes), referer.map(str::as_bytes)));
         }
         let snapshot = PopularSnapshot::merge([popular.snapshot(5_000), popular.snapshot(5_000)]);
         let hosts = listed(&snapshot.hosts);
@@ -199,9 +205,9 @@ mod tests {
     fn a_busy_second_is_told_from_samples_and_a_quiet_one_exactly() {
         let mut popular = Popular::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
-        (0..requests).for_each(|_| popular.record(1_500, "a", Some(b"/"), None));
+        (0..requests).for_each(|_| popular.record(1_500, "a", || (Some(b"/"), None)));
         assert_eq!(listed(&popular.snapshot(1_500).hosts), owned(&[("a", u64::from(requests))]));
-        popular.record(2_000, "a", Some(b"/"), None);
+        popular.record(2_000, "a", || (Some(b"/"), None));
         assert_eq!(listed(&popular.snapshot(2_000).pages), owned(&[("a/", u64::from(requests) + 1)]));
     }
 
@@ -212,9 +218,9 @@ mod tests {
             // Each in a second of its own, so that each is looked at.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
-            popular.record(n * 1_000, "a", Some(path.as_bytes()), Some(referer.as_bytes()));
+            popular.record(n * 1_000, "a", || (Some(path.as_bytes()), Some(referer.as_bytes())));
             if n.is_multiple_of(10) {
-                popular.record(n * 1_000, "a", Some(b"/popular"), Some(b"https://often.example/"));
+                popular.record(n * 1_000, "a", || (Some(b"/popular"), Some(b"https://often.example/")));
             }
         }
         let snapshot = popular.snapshot(0);
@@ -239,7 +245,7 @@ mod tests {
             let began = std::time::Instant::now();
             for (n, path) in paths.iter().enumerate() {
                 let now = n as u64 * 1_000 / per_second;
-                popular.record(now, "a.example", Some(path.as_bytes()), Some(b"https://b.example/"));
+                popular.record(now, "a.example", || (Some(path.as_bytes()), Some(b"https://b.example/")));
             }
             println!("{what}: {} ns a request", began.elapsed().as_nanos() / 100_000);
         }

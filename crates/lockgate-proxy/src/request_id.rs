@@ -5,7 +5,17 @@ use std::hash::{BuildHasher, RandomState};
 
 /// Most bytes of an id that came with the request: two UUIDs with a separator, or a trace's id with much beside it.
 const LONGEST: usize = 80;
-const HEX: &[u8; 16] = b"0123456789abcdef";
+/// Each byte in hexadecimal digits.
+const HEX: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+        byte += 1;
+    }
+    pairs
+};
 
 /// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if somebody we trust did.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,9 +91,9 @@ impl RequestIds {
             (left, right) = (right, left ^ mix(right, key));
         }
         let mut text = [0; LONGEST];
-        let bytes = left.to_be_bytes().into_iter().chain(right.to_be_bytes());
-        for (digits, byte) in text.chunks_exact_mut(2).zip(bytes) {
-            digits.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        let bytes = (u128::from(left) << 64 | u128::from(right)).to_be_bytes();
+        for (digits, byte) in text.as_chunks_mut().0.iter_mut().zip(bytes) {
+            *digits = HEX[usize::from(byte)];
         }
         RequestId { text, length: 32 }
     }
@@ -112,7 +122,7 @@ mod tests {
             for exchange in 0..50 {
                 let id = ids.id(connection, exchange);
                 assert_eq!(id.as_str().len(), 32);
-                assert!(id.as_str().bytes().all(|byte| HEX.contains(&byte)));
+                assert!(id.as_str().bytes().all(|byte| b"0123456789abcdef".contains(&byte)));
                 assert!(seen.insert(id.as_str().to_owned()), "{connection} {exchange}");
             }
         }

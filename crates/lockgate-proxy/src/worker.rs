@@ -170,7 +170,7 @@ impl Worker {
             answers: Spare::default(),
             upstreams,
             endpoints,
-            date: Cell::new((0, [0; date::LENGTH])),
+            date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
             scratch: Scratch::new(Pipes::new(setup.pipes)),
@@ -198,7 +198,7 @@ impl Worker {
             let now = unix_millis();
             let accounts = Accounts {
                 clients: self.top.borrow().snapshot(now),
-                popular: self.popular.borrow().snapshot(now),
+                popular: self.popular.borrow().snapshot(self.clock.now()),
             };
             self.published.store(Some(Arc::new(accounts)));
         }
@@ -261,12 +261,12 @@ impl Worker {
 
     /// The time as messages have it (RFC 9110 §5.6.7).
     pub fn date(&self) -> [u8; date::LENGTH] {
-        let now = unix_millis() / 1_000;
-        let (second, text) = self.date.get();
-        if second == now {
+        let now = self.clock.now();
+        let (written, text) = self.date.get();
+        if written == now {
             return text;
         }
-        let text = date::imf_fixdate(now);
+        let text = date::imf_fixdate(unix_millis() / 1_000);
         self.date.set((now, text));
         text
     }

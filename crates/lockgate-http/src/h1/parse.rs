@@ -1,7 +1,8 @@
 //! Bytes to heads (RFC 9112 §2–§5).
 //!
-//! A head is parsed once, when its last byte is there; before that only its end is looked for, from where the last look
-//! stopped, so that a head that comes byte by byte costs no more than one that comes whole.
+//! Nearly every head comes whole and is parsed in one pass. One that does not is parsed once more when its last byte is
+//! there; before that only its end is looked for, from where the last look stopped, so that a head that comes byte by
+//! byte costs little more than one that comes whole.
 
 use memchr::memchr;
 
@@ -12,11 +13,14 @@ use crate::head::{Method, RequestHead, ResponseHead, Version};
 /// How far a head that is not all there was looked through.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
+    /// Whether it was parsed as far as it went.
+    tried: bool,
     scanned: usize,
 }
 
 /// Parses the request head at the front of `input` into `head`; says how many bytes it took, or `None` while it is not
-/// all there: then call again with the same bytes and more, and the same `progress`.
+/// all there: then call again with the same bytes and more, and the same `progress`. `head` means something only once
+/// it is.
 ///
 /// # Errors
 /// When it is malformed or longer than `limits` say; as early as that is certain.
@@ -27,25 +31,16 @@ pub fn request(
     head: &mut RequestHead,
 ) -> Result<Option<usize>, HeadError> {
     // RFC 9112 §2.2: one empty line before a request is passed over; old clients send it behind a body.
-    let skipped = if input.starts_with(b"\r\n") { 2 } else { 0 };
-    let Some(text) = whole(&input[skipped..], progress, limits)? else { return Ok(None) };
-    head.fields.restart(text);
-    let (line, rest) = split_line(text, 0)?;
-    let line = &text[line.0..line.1];
-    let after_method = memchr(b' ', line).ok_or(HeadError::FirstLine)?;
-    let after_target =
-        after_method + 1 + memchr(b' ', &line[after_method + 1..]).ok_or(HeadError::FirstLine)?;
-    let (method, target) = (&line[..after_method], &line[after_method + 1..after_target]);
-    if !is_token(method) || target.is_empty() || !target.iter().all(u8::is_ascii_graphic) {
-        return Err(HeadError::FirstLine);
-    }
-    head.version = version(&line[after_target + 1..])?;
-    head.method = Method::of(method);
-    head.method_name = Span::new(0..after_method);
-    head.target = Span::new(after_method + 1..after_target);
-    fields(text, rest, limits, &mut head.fields)?;
-    *progress = Progress::default();
-    Ok(Some(skipped + text.len()))
+    let skipped = match input {
+        [b'\r', b'\n', ..] => 2,
+        [b'\r'] => return Ok(None),
+        _ => 0,
+    };
+    let end = progress.parse(&input[skipped..], limits, |text| {
+        let Some(rest) = request_line(text, head)? else { return Ok(None) };
+        fields(text, rest, limits, &mut head.fields)
+    })?;
+    Ok(end.map(|end| skipped + end))
 }
 
 /// Parses the answer's head at the front of `input` into `head`; otherwise as [`request`].
@@ -58,26 +53,10 @@ pub fn response(
     limits: &Limits,
     head: &mut ResponseHead,
 ) -> Result<Option<usize>, HeadError> {
-    let Some(text) = whole(input, progress, limits)? else { return Ok(None) };
-    head.fields.restart(text);
-    let ((start, end), rest) = split_line(text, 0)?;
-    let line = &text[start..end];
-    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as well.
-    let (name, status) = line.split_at_checked(9).ok_or(HeadError::FirstLine)?;
-    head.version = version(name.strip_suffix(b" ").ok_or(HeadError::FirstLine)?)?;
-    let (digits, reason) = status.split_at_checked(3).ok_or(HeadError::FirstLine)?;
-    if !digits.iter().all(u8::is_ascii_digit)
-        || digits[0] == b'0'
-        || !matches!(reason, [] | [b' ', ..])
-        || !is_text(reason)
-    {
-        return Err(HeadError::FirstLine);
-    }
-    head.status = digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
-    head.reason = Span::new((start + 13).min(end)..end);
-    fields(text, rest, limits, &mut head.fields)?;
-    *progress = Progress::default();
-    Ok(Some(text.len()))
+    progress.parse(input, limits, |text| {
+        let Some(rest) = status_line(text, head)? else { return Ok(None) };
+        fields(text, rest, limits, &mut head.fields)
+    })
 }
 
 /// Parses the trailer section at the front of `input`, its empty line included, into `trailers`; as [`request`].
@@ -89,123 +68,178 @@ pub(super) fn trailers(
     limits: &Limits,
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
-    // Without a first line the section may be its empty line alone.
-    let scan = if input.starts_with(b"\r\n") { Scan::End(2) } else { end_of_fields(input, 0)? };
-    let end = match scan {
-        Scan::End(end) if end <= limits.head => end,
-        Scan::More(_) if input.len() < limits.head => return Ok(None),
-        Scan::End(_) | Scan::More(_) => return Err(HeadError::TooLong),
+    let text = &input[..input.len().min(limits.head)];
+    match fields(text, 0, limits, trailers)? {
+        None if text.len() == limits.head => Err(HeadError::TooLong),
+        end => Ok(end),
+    }
+}
+
+impl Progress {
+    /// Has `parse` take the head at the front of `text`, unless it cannot be all there.
+    fn parse(
+        &mut self,
+        text: &[u8],
+        limits: &Limits,
+        parse: impl FnOnce(&[u8]) -> Result<Option<usize>, HeadError>,
+    ) -> Result<Option<usize>, HeadError> {
+        let text = &text[..text.len().min(limits.head)];
+        if !self.tried || self.finds_end(text)? {
+            if let Some(end) = parse(text)? {
+                *self = Self::default();
+                return Ok(Some(end));
+            }
+            self.tried = true;
+            self.finds_end(text)?;
+        }
+        if text.len() == limits.head { Err(HeadError::TooLong) } else { Ok(None) }
+    }
+
+    /// Looks for the empty line, line by line: waiting for the rest of a head that is wrong helps nobody.
+    fn finds_end(&mut self, text: &[u8]) -> Result<bool, HeadError> {
+        while let Some(found) = memchr(b'\n', &text[self.scanned.min(text.len())..]) {
+            let end = self.scanned + found;
+            if end == 0 || text[end - 1] != b'\r' {
+                return Err(HeadError::LineEnd);
+            }
+            match &text[end + 1..] {
+                [b'\r', b'\n', ..] => return Ok(true),
+                // The empty line may be cut in two: this line is looked at again.
+                [] | [b'\r'] => return Ok(false),
+                _ => self.scanned = end + 1,
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// RFC 9112 §3; says where the fields begin.
+fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, HeadError> {
+    let method = token_length(text);
+    let target = method + 1;
+    match text.get(method) {
+        None => return Ok(None),
+        Some(b' ') if method > 0 => {}
+        Some(&byte) => return Err(misplaced(byte, HeadError::FirstLine)),
+    }
+    let Some(length) = text[target..].iter().position(|byte| !byte.is_ascii_graphic()) else {
+        return Ok(None);
     };
-    trailers.restart(&input[..end]);
-    fields(&input[..end], 0, limits, trailers)?;
-    Ok(Some(end))
+    let after_target = target + length;
+    match text[after_target] {
+        b' ' if length > 0 => {}
+        byte => return Err(misplaced(byte, HeadError::FirstLine)),
+    }
+    let Some((version, rest)) = version(text, after_target + 1)? else { return Ok(None) };
+    match &text[rest..] {
+        [b'\r', b'\n', ..] => {}
+        [] | [b'\r'] => return Ok(None),
+        &[byte, ..] => return Err(misplaced(byte, HeadError::FirstLine)),
+    }
+    head.version = version;
+    head.method = Method::of(&text[..method]);
+    head.method_name = Span::new(0..method);
+    head.target = Span::new(target..after_target);
+    Ok(Some(rest + 2))
 }
 
-/// The bytes of the head, once its empty line is there.
-fn whole<'a>(
-    input: &'a [u8],
-    progress: &mut Progress,
+/// RFC 9112 §4; says where the fields begin.
+fn status_line(text: &[u8], head: &mut ResponseHead) -> Result<Option<usize>, HeadError> {
+    // "HTTP/1.1 200 OK"; the reason may be empty, and some origins leave the space before it out as well.
+    let Some((version, space)) = version(text, 0)? else { return Ok(None) };
+    let after_status = space + 4;
+    let Some(status) = text.get(space..after_status) else { return Ok(None) };
+    let [b' ', hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = *status else {
+        return Err(HeadError::FirstLine);
+    };
+    let Some(end) = text_length(&text[after_status..]).map(|length| after_status + length) else {
+        return Ok(None);
+    };
+    match &text[end..] {
+        [b'\r', b'\n', ..] => {}
+        [b'\r'] => return Ok(None),
+        [b'\r', ..] => return Err(HeadError::FirstLine),
+        &[byte, ..] => return Err(misplaced(byte, HeadError::FirstLine)),
+        [] => return Ok(None),
+    }
+    if end > after_status && text[after_status] != b' ' {
+        return Err(HeadError::FirstLine);
+    }
+    head.version = version;
+    head.status =
+        [hundreds, tens, ones].iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'));
+    head.reason = Span::new((after_status + 1).min(end)..end);
+    Ok(Some(end + 2))
+}
+
+/// The error for a byte where none like it may be: a bare LF is one of the line's end wherever it stands.
+fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
+    if byte == b'\n' { HeadError::LineEnd } else { otherwise }
+}
+
+/// RFC 9112 §2.3: the name is case-sensitive, each number is one digit. Says where it ends.
+fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadError> {
+    let end = from + 8;
+    let Some(name) = text.get(from..end) else {
+        let ends = text[from..].contains(&b'\n');
+        return if ends { Err(HeadError::FirstLine) } else { Ok(None) };
+    };
+    let version = match name {
+        b"HTTP/1.1" => Version::Http11,
+        b"HTTP/1.0" => Version::Http10,
+        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Version::Http11,
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => return Err(HeadError::Version),
+        _ => return Err(HeadError::FirstLine),
+    };
+    Ok(Some((version, end)))
+}
+
+/// The lines from `from` to the empty one; says where that ends, or `None` where `text` ends before.
+fn fields(
+    text: &[u8],
+    from: usize,
     limits: &Limits,
-) -> Result<Option<&'a [u8]>, HeadError> {
-    // The last line that was looked at may be the one before the empty one.
-    let from = progress.scanned.min(input.len());
-    match end_of_fields(input, from)? {
-        Scan::End(end) if end > limits.head => Err(HeadError::TooLong),
-        Scan::End(end) => Ok(Some(&input[..end])),
-        Scan::More(_) if input.len() >= limits.head => Err(HeadError::TooLong),
-        Scan::More(scanned) => {
-            progress.scanned = scanned;
-            Ok(None)
-        }
-    }
-}
-
-/// What looking for an empty line found.
-enum Scan {
-    /// It ends here.
-    End(usize),
-    /// It is not there; what begins here was not looked at as a whole line.
-    More(usize),
-}
-
-/// Looks for the empty line behind the line that begins at `from`, line by line: waiting for the rest of a head that is
-/// wrong helps nobody.
-fn end_of_fields(input: &[u8], from: usize) -> Result<Scan, HeadError> {
-    let mut at = from;
-    while let Some(found) = memchr(b'\n', &input[at..]) {
-        let end = at + found;
-        if end == 0 || input[end - 1] != b'\r' {
-            return Err(HeadError::LineEnd);
-        }
-        match &input[end + 1..] {
-            [b'\r', b'\n', ..] => return Ok(Scan::End(end + 3)),
-            // The empty line may be cut in two: this line is looked at again.
-            [] | [b'\r'] => return Ok(Scan::More(at)),
-            _ => at = end + 1,
-        }
-    }
-    Ok(Scan::More(at))
-}
-
-/// The line at `from` without its end, as a range, and where the next one begins.
-fn split_line(text: &[u8], from: usize) -> Result<((usize, usize), usize), HeadError> {
-    let end = from + memchr(b'\n', &text[from..]).ok_or(HeadError::LineEnd)?;
-    if end == from || text[end - 1] != b'\r' {
-        return Err(HeadError::LineEnd);
-    }
-    Ok(((from, end - 1), end + 1))
-}
-
-/// RFC 9112 §2.3: the name is case-sensitive, each number is one digit.
-fn version(name: &[u8]) -> Result<Version, HeadError> {
-    match name {
-        b"HTTP/1.1" => Ok(Version::Http11),
-        b"HTTP/1.0" => Ok(Version::Http10),
-        [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::Http11),
-        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
-            if major.is_ascii_digit() && minor.is_ascii_digit() =>
-        {
-            Err(HeadError::Version)
-        }
-        _ => Err(HeadError::FirstLine),
-    }
-}
-
-/// The lines from `from` to the empty one.
-fn fields(text: &[u8], from: usize, limits: &Limits, fields: &mut Fields) -> Result<(), HeadError> {
+    fields: &mut Fields,
+) -> Result<Option<usize>, HeadError> {
+    fields.clear();
     let mut at = from;
     loop {
-        let ((start, end), next) = split_line(text, at)?;
-        at = next;
-        let line = &text[start..end];
-        let Some(&first) = line.first() else { return Ok(()) };
-        if matches!(first, b' ' | b'\t') {
-            return Err(HeadError::Folded);
+        let line = &text[at..];
+        match line {
+            [b'\r', b'\n', ..] => {
+                fields.hold(&text[..at + 2]);
+                return Ok(Some(at + 2));
+            }
+            [] | [b'\r'] => return Ok(None),
+            [b' ' | b'\t', ..] => return Err(HeadError::Folded),
+            _ => {}
         }
         if fields.len() >= limits.fields {
             return Err(HeadError::TooManyFields);
         }
         let colon = token_length(line);
-        if colon == 0 || line.get(colon) != Some(&b':') {
-            return Err(HeadError::FieldName);
+        match line.get(colon) {
+            None => return Ok(None),
+            Some(b':') if colon > 0 => {}
+            Some(&byte) => return Err(misplaced(byte, HeadError::FieldName)),
         }
-        let value = &line[colon + 1..];
-        if !is_text(value) {
-            return Err(if memchr(b'\r', value).is_some() {
-                HeadError::LineEnd
-            } else {
-                HeadError::FieldValue
-            });
-        }
-        let mut from = start + colon + 1;
-        let mut to = end;
+        let behind = at + colon + 1;
+        let Some(end) = text_length(&text[behind..]).map(|length| behind + length) else { return Ok(None) };
+        let next = match &text[end..] {
+            [b'\r', b'\n', ..] => end + 2,
+            [b'\r'] => return Ok(None),
+            [b'\r' | b'\n', ..] => return Err(HeadError::LineEnd),
+            _ => return Err(HeadError::FieldValue),
+        };
+        let (mut from, mut to) = (behind, end);
         while from < to && is_space(text[from]) {
             from += 1;
         }
         while from < to && is_space(text[to - 1]) {
             to -= 1;
         }
-        fields.push(start..start + colon, from..to);
+        fields.push(text, at..at + colon, from..to);
+        at = next;
     }
 }
 
@@ -223,14 +257,25 @@ pub(crate) fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
 }
 
-/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us. Eight at a time: values are what
-/// most of a head is.
+/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us.
 pub(crate) fn is_text(text: &[u8]) -> bool {
+    text_length(text).is_none()
+}
+
+/// How many bytes stand before the first that is not text, if there is one. Eight at a time: values are what most of a
+/// head is.
+fn text_length(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
-    words
-        .iter()
-        .all(|word| !may_be_control(u64::from_le_bytes(*word)) || word.iter().all(|byte| !is_control(*byte)))
-        && rest.iter().all(|byte| !is_control(*byte))
+    let mut at = 0;
+    for word in words {
+        if may_be_control(u64::from_le_bytes(*word))
+            && let Some(found) = word.iter().position(|byte| is_control(*byte))
+        {
+            return Some(at + found);
+        }
+        at += 8;
+    }
+    rest.iter().position(|byte| is_control(*byte)).map(|found| at + found)
 }
 
 fn is_control(byte: u8) -> bool {

@@ -70,7 +70,6 @@ impl Connection {
     pub(super) fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
         self.exchanges += 1;
         let took = seen.began.elapsed();
-        let began_at = unix_millis().saturating_sub(took.as_millis() as u64);
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
         let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
@@ -83,15 +82,11 @@ impl Connection {
         if status == 101 {
             cells.upgrades.inc();
         }
-        let asked = asked(head).ok();
-        let page = asked.as_ref().filter(|_| status < 400).map(|asked| asked.path);
-        let referer = head.fields.named(b"referer").next();
-        self.worker.popular.borrow_mut().record(
-            began_at,
-            site.map_or("other", |site| site.name.as_str()),
-            page,
-            referer,
-        );
+        let host = site.map_or("other", |site| site.name.as_str());
+        self.worker.popular.borrow_mut().record(self.guard.clock().now(), host, || {
+            let page = asked(head).ok().filter(|_| status < 400).map(|asked| asked.path);
+            (page, head.fields.named(b"referer").next())
+        });
         let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
@@ -103,7 +98,7 @@ impl Connection {
         };
         log.write_exchange(&access_log::Exchange {
             id: seen.id.as_str(),
-            began: began_at,
+            began: unix_millis().saturating_sub(took.as_millis() as u64),
             downstream: access_log::Downstream {
                 connection: self.id,
                 listener: &self.listener.name,
@@ -121,11 +116,11 @@ impl Connection {
             request: access_log::Request {
                 method: head.method_name(),
                 scheme: if negotiated.is_some() { "https" } else { "http" },
-                host: asked.map_or(b"", |asked| asked.host),
+                host: asked(head).map_or(b"", |asked| asked.host),
                 target: head.target(),
                 protocol: if head.version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" },
                 user: seen.user.as_deref().map(str::as_bytes),
-                referer,
+                referer: head.fields.named(b"referer").next(),
                 user_agent: head.fields.named(b"user-agent").next(),
             },
             status,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::forwarding::{self, Client as Told};
+use lockgate_http::forwarding::{self, Client};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_http::readings::{readings, without_parameters};
@@ -25,7 +25,7 @@ use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
 use crate::clock::Waiting;
-use crate::exchange::{Exchange, Outcome};
+use crate::exchange::Exchange;
 use crate::h1::Link;
 use crate::request_id::RequestId;
 use crate::route::{NoRoute, Pattern};
@@ -57,9 +57,7 @@ pub(super) enum Next {
 pub(super) struct Asking {
     /// The other end, or whom a PROXY header named.
     ip: IpAddr,
-    text: String,
-    /// Whether it may speak for others.
-    trusted: bool,
+    client: Client,
     /// Where it connected to.
     addresses: Option<(SocketAddr, SocketAddr)>,
     /// Requests so far.
@@ -74,8 +72,8 @@ impl Asking {
         // Whoever may open the socket's file was let in by its permissions.
         let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
         let addresses = connection.addresses(socket);
-        let text = text_of(connection.client);
-        Self { ip, text, trusted, addresses, requests: 0, private: None }
+        let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
+        Self { ip, client, addresses, requests: 0, private: None }
     }
 }
 
@@ -101,7 +99,7 @@ impl Connection {
     }
 
     fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
-        let told = asking.trusted.then(|| head.fields.first(Known::XRequestId)).flatten();
+        let told = asking.client.is_trusted().then(|| head.fields.first(Known::XRequestId)).flatten();
         told.and_then(RequestId::accept)
             .unwrap_or_else(|| self.worker.shared.request_ids.id(self.id, asking.requests))
     }
@@ -192,22 +190,20 @@ impl Connection {
                     head,
                     asked,
                     length,
-                    client: Told { address: &asking.text, secure, host: asked.host, trusted: asking.trusted },
+                    client: &asking.client,
                     values,
                     pattern,
                     cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                     rules: &route.rules,
                     began: seen.began,
                     keep,
-                    outcome: Outcome::default(),
+                    outcome: &mut seen.outcome,
                 };
                 let result = proxy.run(&mut exchange).await;
-                let mut outcome = exchange.outcome;
                 self.guard.watch().waits(Waiting::Otherwise);
                 seen.received = down.reader.taken();
-                let switched = outcome.switched.take();
-                let (answered, reusable) = (outcome.status != 0, outcome.reusable);
-                seen.outcome = outcome;
+                let switched = seen.outcome.switched.take();
+                let (answered, reusable) = (seen.outcome.status != 0, seen.outcome.reusable);
                 match result {
                     Err(failure) if answered => {
                         seen.sent = down.writer.moved();
@@ -406,7 +402,7 @@ struct Found<'s> {
 /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
 fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
     let mut client = asking.ip;
-    if !asking.trusted {
+    if !asking.client.is_trusted() {
         return client;
     }
     let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();

@@ -29,7 +29,7 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
         let unknown = old && field.known == Some(Known::Expect);
         onward.passes(field) && !ours && !unknown
     });
-    client.tell(&head.fields, out);
+    client.tell(asked.host, &head.fields, out);
     encode::field(out, b"X-Request-Id", values.id);
     // RFC 9110 §7.6.3: a gateway must.
     out.extend_from_slice(match head.version {
@@ -100,7 +100,7 @@ pub(super) fn transform(exchange: &Exchange<'_>, lease: &Lease, answer: &mut Res
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
         let origin = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
         let public =
-            Public { secure: client.secure, authority: asked.host, origins: origin.as_slice(), prefix };
+            Public { secure: client.is_secure(), authority: asked.host, origins: origin.as_slice(), prefix };
         public.restore(&mut answer.fields);
     }
     if !rules.headers.is_empty() {
