@@ -243,7 +243,7 @@ fn fields(
     }
 }
 
-/// How many bytes at the front are those of a token.
+/// How many bytes at the front are those of a token (RFC 9110 §5.6.2).
 fn token_length(text: &[u8]) -> usize {
     text.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(text.len())
 }
@@ -252,18 +252,8 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// RFC 9110 §5.6.2.
-pub(crate) fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| TOKEN[usize::from(byte)])
-}
-
-/// RFC 9110 §5.5: visible characters, space, tab, and bytes that mean nothing to us.
-pub(crate) fn is_text(text: &[u8]) -> bool {
-    text_length(text).is_none()
-}
-
-/// How many bytes stand before the first that is not text, if there is one. Eight at a time: values are what most of a
-/// head is.
+/// How many bytes stand before the first that is not text (RFC 9110 §5.5: visible characters, space, tab, and bytes that
+/// mean nothing to us), if there is one. Eight at a time: values are what most of a head is.
 fn text_length(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
     let mut at = 0;
