@@ -181,8 +181,11 @@ fn misplaced(byte: u8, otherwise: HeadError) -> HeadError {
 fn version(text: &[u8], from: usize) -> Result<Option<(Version, usize)>, HeadError> {
     let end = from + 8;
     let Some(name) = text.get(from..end) else {
-        let ends = text[from..].contains(&b'\n');
-        return if ends { Err(HeadError::FirstLine) } else { Ok(None) };
+        return match memchr(b'\n', &text[from..]).map(|found| text[..from + found].last()) {
+            Some(Some(b'\r')) => Err(HeadError::FirstLine),
+            Some(_) => Err(HeadError::LineEnd),
+            None => Ok(None),
+        };
     };
     let version = match name {
         b"HTTP/1.1" => Version::Http11,

@@ -80,9 +80,9 @@ fn an_answer_that_cannot_be_read_in_one_way_is_a_502_with_its_cause() {
         ("ICY 200 OK\r\n\r\n".to_owned(), "first line"),
         ("220 mail.test ESMTP\r\n\r\n".to_owned(), "first line"),
         ("\r\nHTTP/1.1 200 OK\r\n\r\n".to_owned(), "first line"),
-        ("<html>\n".to_owned(), "first line"),
+        ("<html>\n".to_owned(), "CR LF"),
         ("HTTP/1.1 200 OK\n\n".to_owned(), "CR LF"),
-        ("\u{16}\u{3}\u{3}\n".to_owned(), "first line"),
+        ("\u{16}\u{3}\u{3}\n".to_owned(), "CR LF"),
         // A switch that nobody asked for.
         ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_owned(), "another protocol"),
         ("HTTP/1.1 100 Continue\r\n\r\nGET / HTTP/1.1\r\n\r\n".to_owned(), "first line"),
