@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Owner, Peer};
 use lockgate_net::socket::Socket;
@@ -24,15 +25,17 @@ const WARN_EVERY: u64 = 10_000;
 
 /// Ticks for which connections that have begun are still accepted: longer than a round trip around the world.
 const LAST_TICKS: u32 = 4;
-/// Connections accepted in a row; then the worker's other connections have their turn.
-const BATCH: u32 = 64;
+/// Connections accepted in a row before the clock is looked at.
+const BATCH: u32 = 16;
+/// What accepting may take before the worker's other connections have their turn; longer only if theirs was.
+const TURN: Duration = Duration::from_millis(1);
 
 /// Accepts on `socket` until the worker stops, and then what is left in the backlog.
 ///
 /// `place` is the listener's among those of the worker's counters.
 pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
     let warned = Cell::new(None);
-    let mut batch = 0;
+    let mut turn = Turn::first();
     while let Some(waiting) = unless_stopped(&worker, socket.ready()).await.and_then(Result::ok) {
         let permit = match worker.shared.connections.try_take() {
             Some(permit) => permit,
@@ -51,13 +54,41 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
                 worker.clock.next_tick().await;
             }
         }
-        batch += 1;
-        if batch % BATCH == 0 {
+        if turn.is_over() {
+            let others = Instant::now();
             tokio::task::yield_now().await;
+            turn = Turn::after(others.elapsed());
         }
     }
     if socket.owner() == Owner::Us {
         empty(&worker, &socket, place, &listener).await;
+    }
+}
+
+/// What is accepted before the worker's other connections go on.
+///
+/// Half as long as these had: where thousands come at once, a fixed number each time around would be the fewer a second
+/// the more there are, and the last would wait for seconds.
+struct Turn {
+    began: Instant,
+    length: Duration,
+    accepted: u32,
+}
+
+impl Turn {
+    fn first() -> Self {
+        Self::after(Duration::ZERO)
+    }
+
+    /// The one after the others had so long.
+    fn after(others: Duration) -> Self {
+        Self { began: Instant::now(), length: TURN.max(others / 2), accepted: 0 }
+    }
+
+    /// Counts a connection.
+    fn is_over(&mut self) -> bool {
+        self.accepted += 1;
+        self.accepted.is_multiple_of(BATCH) && self.began.elapsed() >= self.length
     }
 }
 
