@@ -1,6 +1,6 @@
 //! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it (RFC 7239).
 
-use crate::fields::{Field, Fields, Known};
+use crate::fields::{Field, Fields, Known, alike};
 use crate::h1::encode;
 use crate::head::Version;
 
@@ -93,9 +93,7 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         b"x-accel-redirect",
         b"x-real-ip",
     ];
-    field.known.is_none()
-        && !is_like_ours(field.name)
-        && !NEVER.iter().any(|never| never.eq_ignore_ascii_case(field.name))
+    field.known.is_none() && !is_like_ours(field.name) && !NEVER.iter().any(|never| alike(never, field.name))
 }
 
 /// Whether a field is of this connection only, whatever Connection says.
@@ -302,6 +300,7 @@ mod tests {
             ("SET-COOKIE", "a=b"),
             ("Authorization", "x"),
             ("X-Forwarded-For", "1.1.1.1"),
+            ("x_real_ip", "1.1.1.1"),
         ]);
         assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
     }
