@@ -211,7 +211,7 @@ impl Connection {
                         seen.failure = Some(failure);
                         Next::End(ending)
                     }
-                    Err(failure) => self.fail(down, head, sites, seen, failure, keep, proxy.upstream).await,
+                    Err(failure) => self.fail(down, head, sites, seen, failure, keep).await,
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {

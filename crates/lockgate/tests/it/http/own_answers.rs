@@ -59,6 +59,9 @@ headers = { x-frame-options = "DENY", server = false }
 respond = { status = 200, body = "hello {client}\n", type = "text/plain" }
 [site.":0".path."/gone"]
 respond = { status = 204 }
+[site.":0".path."/dated"]
+respond = 200
+headers = { date = "yesterday" }
 [site.":0".path."/old/*"]
 redirect = "/new/{*}"
 [site.":0".path."POST /only"]
@@ -88,6 +91,11 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
              Content-Length: 16\r\n\r\n",
         ),
         ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nDate: NOW\r\nx-frame-options: DENY\r\n\r\n"),
+        // RFC 9110 §6.6.1: there is one Date.
+        (
+            "GET /dated HTTP/1.1",
+            "HTTP/1.1 200 OK\r\ndate: yesterday\r\nx-frame-options: DENY\r\nContent-Length: 0\r\n\r\n",
+        ),
         (
             "GET /old/a/%20?b=c HTTP/1.1",
             "HTTP/1.1 308 Permanent Redirect\r\nDate: NOW\r\nLocation: /new/a/%20?b=c\r\n\
