@@ -226,6 +226,14 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
              Content-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\n\r\nok",
         ),
+        // RFC 9110 §15.5.22: this one is told what to upgrade to.
+        (
+            "GET 1.1",
+            "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket, x/1\r\nUpgrade: y\r\nConnection: upgrade\r\n\
+             Content-Length: 2\r\n\r\nok",
+            "HTTP/1.1 426 Upgrade Required\r\nDate: NOW\r\nContent-Length: 2\r\nUpgrade: websocket, x/1\r\n\
+             Upgrade: y\r\nConnection: Upgrade\r\n\r\nok",
+        ),
         // Statuses that nobody knows are statuses (RFC 9110 §15).
         (
             "GET 1.1",
