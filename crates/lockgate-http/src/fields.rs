@@ -36,6 +36,7 @@ known! {
     Forwarded "Forwarded"
     Host "Host"
     KeepAlive "Keep-Alive"
+    MaxForwards "Max-Forwards"
     ProxyConnection "Proxy-Connection"
     Te "TE"
     Trailer "Trailer"
@@ -67,6 +68,7 @@ impl Known {
             (9, b'f') => Self::Forwarded,
             (10, b'c') => Self::Connection,
             (10, b'k') => Self::KeepAlive,
+            (12, b'm') => Self::MaxForwards,
             (12, b'x') => Self::XRequestId,
             (14, b'c') => Self::ContentLength,
             (15, b'x') => Self::XForwardedFor,

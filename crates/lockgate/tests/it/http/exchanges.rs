@@ -72,6 +72,22 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTrailer: x\r\n",
             "Transfer-Encoding: chunked\r\n",
         ),
+        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing to us.
+        (
+            "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 10\r\nX: 1\r\n\r\n",
+            "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nMax-Forwards: 9\r\n",
+            "",
+        ),
+        (
+            "TRACE / HTTP/1.1\r\nHost: a.test\r\nmax-forwards: 1\r\n\r\n",
+            "TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
+            "",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
+            "",
+        ),
         // Methods that nobody knows are methods (RFC 9110 §9.1).
         ("PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n", "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n", ""),
         ("get / HTTP/1.1\r\nHost: a.test\r\n\r\n", "get / HTTP/1.1\r\nHost: a.test\r\n", ""),

@@ -59,6 +59,8 @@ headers = { x-frame-options = "DENY", server = false }
 respond = { status = 200, body = "hello {client}\n", type = "text/plain" }
 [site.":0".path."/gone"]
 respond = { status = 204 }
+[site.":0".path."/host"]
+redirect = "https://{host}/"
 [site.":0".path."/dated"]
 respond = 200
 headers = { date = "yesterday" }
@@ -125,6 +127,9 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
         gate.address(),
         "GET /gone HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n",
     );
+    // RFC 9112 §3.2: one that names no host is for the address that it came to.
+    let nameless = Http::ask(gate.address(), "GET /host HTTP/1.0\r\n\r\n");
+    assert!(nameless.contains("\r\nLocation: https://127.0.0.1/\r\n"), "{nameless}");
     assert!(old.contains("Connection: keep-alive\r\n") && old.ends_with("hello 127.0.0.1\n"), "{old}");
 }
 
@@ -225,4 +230,37 @@ fn locations_are_told_as_clients_can_reach_them() {
         ));
         assert_eq!(client.answer().field("location"), Some(expected), "{path} {location}");
     }
+}
+
+/// RFC 9110 §7.6.2.
+#[test]
+fn a_request_that_may_go_no_further_is_answered_here() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n");
+    assert_eq!(settled(client.head()), "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n");
+    // RFC 9110 §9.3.8: what it would show may be secret.
+    client.send("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\nCookie: a=secret\r\n\r\n");
+    let answer = client.answer();
+    assert_eq!(answer.status(), 501);
+    assert!(!answer.text().contains("secret"));
+    client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 1, 2\r\n\r\n");
+    assert_eq!(client.answer().status(), 400);
+}
+
+/// RFC 9110 §7.4.
+#[test]
+fn what_is_https_is_misdirected_without_tls() {
+    let origin = Origin::tcp();
+    let site = plain_site(origin.address());
+    let request = "GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let gate = lockgate().start(&site);
+    let mut client = Http::connect(gate.address());
+    client.send(request);
+    assert_eq!(client.answer().status(), 421);
+    // A gateway that is trusted has taken the TLS off.
+    let gate = lockgate().start(&format!("trusted = [\"127.0.0.1\"]\n{site}"));
+    let (seen, _) = passed(&gate, &origin, request, OK);
+    assert_eq!(seen.first_line(), "GET / HTTP/1.1");
 }
