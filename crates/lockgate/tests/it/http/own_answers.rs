@@ -3,7 +3,7 @@
 use lockgate_testkit::{Http, Origin};
 
 use super::{passed, plain_site, settled};
-use crate::scene::{NAME, Site, lockgate};
+use crate::scene::{NAME, Site, lockgate, text};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -19,6 +19,7 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
     );
     let gate = lockgate().start(&toml);
     let plain = gate.at("127.0.0.1:0 http");
+    let port = gate.at("127.0.0.1:0").port();
     let mut client = Http::connect(plain);
     // RFC 9110 §15.4.9: 308 keeps the method.
     for (method, version) in [("GET", "1.1"), ("POST", "1.1"), ("HEAD", "1.1")] {
@@ -26,10 +27,8 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
         let head = client.head();
         assert!(head.starts_with("HTTP/1.1 308 "), "{head}");
         let location = head.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
-        assert!(
-            location.starts_with("https://app.test") && location.ends_with("/a%20b?c=%2f&d"),
-            "{location}"
-        );
+        // The port that the system has chosen, not the 0 that was written.
+        assert_eq!(location, format!("https://app.test:{port}/a%20b?c=%2f&d"));
         assert!(head.contains("Content-Length: 0\r\n"), "{head}");
     }
     // Never to where the client says, and no host is another's.
@@ -230,6 +229,30 @@ fn locations_are_told_as_clients_can_reach_them() {
         ));
         assert_eq!(client.answer().field("location"), Some(expected), "{path} {location}");
     }
+}
+
+/// What a route guards is behind its TLS. The way there tells nothing but the name, which the certificate tells anybody,
+/// and a password that was asked for here would come unencrypted.
+#[test]
+fn the_redirect_to_tls_asks_for_nothing_and_counts_nobody() {
+    let site = Site::new();
+    let users = site.folder.write("users", "# nobody\n");
+    let gate = lockgate().start(&format!(
+        "ports = {{ http = 0, https = 0 }}\n[site.\"{NAME}\"]\nlisten = [\"127.0.0.1\"]\n\
+         tls = {{ cert = \"{}\" }}\ndeny = [\"127.0.0.1\"]\nauth = {{ basic = \"{}\" }}\n\
+         limit = {{ rate = \"1/h\" }}\nrespond = \"in\"\n",
+        site.cert,
+        text(&users)
+    ));
+    let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
+    let mut plain = Http::connect(gate.at("127.0.0.1:0 http"));
+    for _ in 0..3 {
+        plain.send(&request);
+        assert_eq!(plain.answer().status(), 308);
+    }
+    let mut secure = Http::over(site.client().connect(gate.at("127.0.0.1:0"), NAME).unwrap());
+    secure.send(&request);
+    assert_eq!(secure.answer().status(), 403);
 }
 
 /// RFC 9110 §7.6.2.
