@@ -51,8 +51,8 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
                 worker.clock.next_tick().await;
             }
         }
-        batch += 1;
-        if batch % BATCH == 0 {
+        batch = (batch + 1) % BATCH;
+        if batch == 0 {
             tokio::task::yield_now().await;
         }
     }
