@@ -502,7 +502,8 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
     let Link { stream, writer, .. } = &mut *exchange.down;
     match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
-        Err(cut) => Err(Failure::cut(cut, Fault::ResponseTimeout)),
+        // A part of it may have left: what we said now would be taken for its rest.
+        Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
     }
 }
 
