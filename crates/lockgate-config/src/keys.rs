@@ -345,7 +345,9 @@ pub(crate) const ROOT: &[Key] = &[
          `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on that port unless `tls` is given; \
          without a host for every one), or `\"unix:/run/lockgate.sock\"`. Hosts may be IP addresses too; `listen` says \
          which addresses are bound. An exact host wins over `*.`, and that over a port alone. What a site answers is \
-         said by one of `proxy`, `redirect` and `respond`, here or in its `path` tables.",
+         said by one of `proxy`, `redirect` and `respond`, here or in its `path` tables. The redirect from `ports.http` is \
+         for everybody: `allow`, `deny`, `auth` and `limit` hold behind it, as a password that was asked for there would \
+         come unencrypted.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#),
     Key::new(

@@ -15,6 +15,8 @@ pub struct Asked<'a> {
     pub path: &'a [u8],
     /// What follows the first question mark.
     pub query: Option<&'a [u8]>,
+    /// Whether its scheme is https; `None` where it names none, and is that of the connection.
+    pub secure: Option<bool>,
 }
 
 /// Why it is not certain whom a request is for: always 400 (RFC 9112 §3.2).
@@ -53,14 +55,15 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
     let host = host.unwrap_or_default();
     let whole = head.target();
     Ok(match target::parse(head.method, whole)? {
-        Target::Origin { path, query } => Asked { host, authority: named, path, query },
-        Target::Asterisk => Asked { host, authority: named, path: whole, query: None },
+        Target::Origin { path, query } => Asked { host, authority: named, path, query, secure: None },
+        Target::Asterisk => Asked { host, authority: named, path: whole, query: None, secure: None },
         Target::Authority(authority) => {
-            Asked { host: whole, authority: Some(authority), path: b"", query: None }
+            Asked { host: whole, authority: Some(authority), path: b"", query: None, secure: None }
         }
         // RFC 9112 §3.2.2: then Host is passed over, and made anew from the target.
-        Target::Absolute { authority, path, query, .. } => {
-            Asked { host: authority_text(whole), authority: Some(authority), path, query }
+        Target::Absolute { secure, authority, path, query } => {
+            let host = authority_text(whole);
+            Asked { host, authority: Some(authority), path, query, secure: Some(secure) }
         }
     })
 }

@@ -36,6 +36,7 @@ known! {
     Forwarded "Forwarded"
     Host "Host"
     KeepAlive "Keep-Alive"
+    MaxForwards "Max-Forwards"
     ProxyConnection "Proxy-Connection"
     Te "TE"
     Trailer "Trailer"
@@ -67,6 +68,7 @@ impl Known {
             (9, b'f') => Self::Forwarded,
             (10, b'c') => Self::Connection,
             (10, b'k') => Self::KeepAlive,
+            (12, b'm') => Self::MaxForwards,
             (12, b'x') => Self::XRequestId,
             (14, b'c') => Self::ContentLength,
             (15, b'x') => Self::XForwardedFor,
@@ -84,6 +86,13 @@ impl Known {
 /// leaves a hyphen what it is, and no other byte of a token becomes one of these by it.
 fn is_spelled(known: &[u8], token: &[u8]) -> bool {
     known.len() == token.len() && known.iter().zip(token).all(|(a, b)| a | 0x20 == b | 0x20)
+}
+
+/// Whether applications that are told of fields as variables could take one name for the other (RFC 3875 §4.1.18): they
+/// see no case there, and no difference between `-` and `_`.
+pub fn alike(name: &[u8], other: &[u8]) -> bool {
+    let letter = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.len() == other.len() && name.iter().map(letter).eq(other.iter().map(letter))
 }
 
 /// A range of a head's text: half the size of a `Range<usize>`, and there are two in every line.

@@ -1,8 +1,8 @@
 //! What an intermediary must change on the way (RFC 9110 §7.6), and what it tells of who came to it (RFC 7239).
 
-use crate::fields::{Field, Fields, Known};
+use crate::fields::{Field, Fields, Known, alike};
 use crate::h1::encode;
-use crate::head::Version;
+use crate::head::{Method, RequestHead, Version};
 
 /// Which fields of a message go on: all but those that are for this connection only (RFC 9110 §7.6.1).
 ///
@@ -32,11 +32,6 @@ impl<'a> Onward<'a> {
             _ => !self.named.iter().any(|name| name.eq_ignore_ascii_case(field.name)),
         }
     }
-
-    /// Whether Connection has this token besides the usual ones.
-    pub fn names(&self, token: &str) -> bool {
-        self.named.iter().any(|name| name.eq_ignore_ascii_case(token.as_bytes()))
-    }
 }
 
 /// Removes what Connection names, and the names: what is added after that is ours, and no peer can have it removed
@@ -58,7 +53,7 @@ pub fn detach(fields: &mut Fields) {
 /// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who asks, were it in a head,
 /// does not (RFC 9110 §6.5.1): whoever merges the two would be told by a peer what only we say.
 pub fn passes_behind(field: &Field<'_>) -> bool {
-    const NEVER: [&[u8]; 33] = [
+    const NEVER: [&[u8]; 32] = [
         b"age",
         b"authentication-info",
         b"authorization",
@@ -76,7 +71,6 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         b"if-range",
         b"if-unmodified-since",
         b"location",
-        b"max-forwards",
         b"pragma",
         b"proxy-authenticate",
         b"proxy-authentication-info",
@@ -93,10 +87,53 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         b"x-accel-redirect",
         b"x-real-ip",
     ];
-    field.known.is_none()
-        && !is_like_ours(field.name)
-        && !NEVER.iter().any(|never| never.eq_ignore_ascii_case(field.name))
+    field.known.is_none() && !is_like_ours(field.name) && !NEVER.iter().any(|never| alike(never, field.name))
 }
+
+/// Who a request is for, by its Max-Forwards (RFC 9110 §7.6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recipient {
+    /// Whoever is next, too: there is no such number, or it was above zero.
+    Next,
+    /// Nobody behind us: it must not be forwarded.
+    Us,
+}
+
+/// Takes one from the Max-Forwards of OPTIONS and TRACE, as each intermediary must before it forwards them; says who is
+/// meant. That of other methods is nothing to us, and goes on as it came.
+///
+/// More than fits into 64 bits is the most that does: the maximum that we support, as RFC 9110 §7.6.2 has it.
+///
+/// # Errors
+/// When it is no number, or there are several.
+pub fn count_hop(head: &mut RequestHead) -> Result<Recipient, HopsError> {
+    if !matches!(head.method, Method::Options | Method::Trace) {
+        return Ok(Recipient::Next);
+    }
+    let Some(left) = max_forwards(&head.fields)? else { return Ok(Recipient::Next) };
+    let Some(left) = left.checked_sub(1) else { return Ok(Recipient::Us) };
+    head.fields.set(Known::MaxForwards, itoa::Buffer::new().format(left).as_bytes());
+    Ok(Recipient::Next)
+}
+
+fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
+    let mut values = fields.values(Known::MaxForwards);
+    let digits = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some([]), _) | (_, Some(_)) => return Err(HopsError),
+        (Some(digits), None) => digits,
+    };
+    let number = digits.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        Some(number.saturating_mul(10).saturating_add(digit))
+    });
+    number.map(Some).ok_or(HopsError)
+}
+
+/// Max-Forwards is not one number (RFC 9110 §7.6.2): it is not certain how far a request may go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("Max-Forwards is no number")]
+pub struct HopsError;
 
 /// Whether a field is of this connection only, whatever Connection says.
 fn ends_here(known: Known) -> bool {
@@ -257,7 +294,6 @@ mod tests {
         ]);
         let onward = Onward::of(&sent);
         assert_eq!(shown(&sent, |field| onward.passes(field)), ["Host: a.example", "X-Other: 2"]);
-        assert!(onward.names("X-SECRET") && !onward.names("x-other"));
     }
 
     #[test]
@@ -291,6 +327,32 @@ mod tests {
         );
     }
 
+    /// RFC 9110 §7.6.2.
+    #[test]
+    fn a_hop_is_counted_for_the_methods_that_trace_a_way() {
+        let counted = |method, values: &[&str]| {
+            let lines: Vec<_> = values.iter().map(|value| ("max-forwards", *value)).collect();
+            let mut head = RequestHead { method, fields: fields(&lines), ..RequestHead::default() };
+            let recipient = count_hop(&mut head)?;
+            let left = head.fields.first(Known::MaxForwards);
+            Ok((recipient, left.map(|left| left.escape_ascii().to_string())))
+        };
+        let next = |left: Option<&str>| Ok((Recipient::Next, left.map(str::to_owned)));
+        let us = Ok((Recipient::Us, Some("0".to_owned())));
+        for method in [Method::Options, Method::Trace] {
+            assert_eq!(counted(method, &[]), next(None));
+            assert_eq!(counted(method, &["0"]), us);
+            assert_eq!(counted(method, &["1"]), next(Some("0")));
+            assert_eq!(counted(method, &["010"]), next(Some("9")));
+            assert_eq!(counted(method, &["99999999999999999999"]), next(Some("18446744073709551614")));
+            for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
+                assert_eq!(counted(method, malformed), Err(HopsError), "{malformed:?}");
+            }
+        }
+        assert_eq!(counted(Method::Get, &["0"]), us.map(|(_, left)| (Recipient::Next, left)));
+        assert_eq!(counted(Method::Other, &["x", "y"]), next(Some("x")));
+    }
+
     #[test]
     fn trailers_are_what_no_head_needs() {
         let sent = fields(&[
@@ -302,6 +364,8 @@ mod tests {
             ("SET-COOKIE", "a=b"),
             ("Authorization", "x"),
             ("X-Forwarded-For", "1.1.1.1"),
+            ("Max-Forwards", "1"),
+            ("x_real_ip", "1.1.1.1"),
         ]);
         assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
     }

@@ -92,19 +92,23 @@ impl ErrorAnswer<'_> {
             }
         };
         encode::status_line(out, self.status, reason(self.status).as_bytes());
-        encode::field(out, b"Content-Type", media_type.as_bytes());
-        encode::content_length(out, content.len() as u64);
+        // RFC 9110 §8.6, §15.3.5: these end with their head, whatever is said of a length.
+        let ends_with_head = matches!(self.status, 204 | 304);
+        if !ends_with_head {
+            encode::field(out, b"Content-Type", media_type.as_bytes());
+            encode::content_length(out, content.len() as u64);
+        }
         encode::field(out, b"Cache-Control", b"no-store");
         proxy_status::write(out, self.fault, self.detail);
         self.advise(out);
         more(out);
         encode::end(out);
         match body {
-            Body::Sent => {
+            Body::Sent if !ends_with_head => {
                 out.extend_from_slice(content);
                 content.len()
             }
-            Body::Withheld => 0,
+            Body::Sent | Body::Withheld => 0,
         }
     }
 
@@ -201,6 +205,18 @@ mod tests {
             let head = written(&answer, form, None, Body::Withheld);
             let (_, body) = read(&get);
             assert_eq!(head, &get[..get.len() - body.len()]);
+        }
+    }
+
+    /// RFC 9110 §8.6: a pool may be in maintenance by one of these.
+    #[test]
+    fn what_ends_with_its_head_has_neither_length_nor_body() {
+        for status in [204, 304] {
+            let answer = ErrorAnswer { status, ..ErrorAnswer::of(Fault::NoEndpoint) };
+            let bytes = written(&answer, Form::Text, None, Body::Sent);
+            let (head, body) = read(&bytes);
+            assert_eq!((value(&head, "content-length"), value(&head, "content-type")), (None, None));
+            assert!(body.is_empty(), "{status}");
         }
     }
 

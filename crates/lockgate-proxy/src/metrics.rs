@@ -139,8 +139,8 @@ fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {
 }
 
 fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| -> u64 {
-        shards.iter().filter_map(|cells| cells.listeners.get(listener)).map(|cells| cell(cells).value()).sum()
+    let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| {
+        shards.counter(|cells| cell(&cells.listeners[listener]))
     };
     let each = || listeners.iter().map(String::as_str).enumerate();
     let mut family = text.counter("lockgate_connections_accepted_total", "Connections accepted.");
@@ -149,21 +149,12 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
     }
     let mut family = text.gauge("lockgate_connections", "Connections that are open.");
     for (place, name) in each() {
-        let open: i64 = shards
-            .iter()
-            .filter_map(|cells| cells.listeners.get(place))
-            .map(|cells| cells.open.value())
-            .sum();
-        family.sample(&[("listener", name)], open);
+        family.sample(&[("listener", name)], shards.gauge(|cells| &cells.listeners[place].open));
     }
     let mut family = text.counter("lockgate_connections_ended_total", "Connections that ended, by cause.");
     for (place, name) in each() {
         for cause in Cause::ALL {
-            let ended: u64 = shards
-                .iter()
-                .filter_map(|cells| cells.listeners.get(place))
-                .map(|cells| cells.ended[cause.index()].value())
-                .sum();
+            let ended = shards.counter(|cells| &cells.listeners[place].ended[cause.index()]);
             family.sample(&[("listener", name), ("cause", cause.as_str())], ended);
         }
     }
@@ -191,7 +182,7 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
     let mut family = text.counter("lockgate_tls_handshakes_total", "Finished handshakes with clients.");
     for (place, name) in listeners.iter().enumerate() {
         let mut sums: BTreeMap<(usize, usize, &str), u64> = BTreeMap::new();
-        for cells in shards.iter().filter_map(|cells| cells.listeners.get(place)) {
+        for cells in shards.iter().map(|cells| &cells.listeners[place]) {
             for version in 0..VERSIONS.len() {
                 for resumed in 0..RESUMED.len() {
                     for (alpn, protocol) in cells.alpn.iter().enumerate() {
@@ -215,11 +206,7 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
         .counter("lockgate_tls_handshake_failures_total", "Handshakes with clients that failed, by reason.");
     for (place, name) in listeners.iter().enumerate() {
         for (reason, label) in HANDSHAKE_REASONS.iter().enumerate() {
-            let failed: u64 = shards
-                .iter()
-                .filter_map(|cells| cells.listeners.get(place))
-                .map(|cells| cells.failures[reason].value())
-                .sum();
+            let failed = shards.counter(|cells| &cells.listeners[place].failures[reason]);
             if failed > 0 {
                 family.sample(&[("listener", name), ("reason", label)], failed);
             }

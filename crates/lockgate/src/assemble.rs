@@ -8,16 +8,18 @@ mod rules;
 mod sites;
 mod tls;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Report};
-use lockgate_net::listen::{self, Address};
+use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Acceptors, Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
+use lockgate_proxy::site::Action;
 use lockgate_proxy::upstream::Pool;
 
 use crate::prober::Prober;
@@ -54,6 +56,35 @@ impl Assembly {
     pub(crate) fn named_upstreams(&self) -> Vec<(String, Arc<Pool>)> {
         let name = |pool: &Arc<Pool>| self.pools.iter().find(|(_, one)| Arc::ptr_eq(one, pool)).cloned();
         self.upstreams.iter().filter_map(name).collect()
+    }
+
+    /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their address; `bound` is in
+    /// the order of the listeners.
+    pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
+        let is_site = |listener: &Listener| matches!(listener.service, Service::Http(_));
+        let secure = self
+            .listeners
+            .iter()
+            .zip(bound)
+            .filter(|(planned, _)| planned.listener.tls.is_some() && is_site(&planned.listener));
+        let chosen: Vec<_> =
+            secure.map(|(planned, bound)| (planned.address.clone(), port(&bound.address))).collect();
+        for Planned { listener, address, .. } in &mut self.listeners {
+            let asked_for = with_port(address, 0);
+            let Some(real) = chosen.iter().find(|(known, _)| *known == asked_for).and_then(|(_, port)| *port)
+            else {
+                continue;
+            };
+            // Nobody has it yet but we.
+            let Some(Listener { service: Service::Http(sites), .. }) = Arc::get_mut(listener) else {
+                continue;
+            };
+            for route in &mut sites.routes {
+                if let Action::Secure(port @ 0) = &mut route.action {
+                    *port = real;
+                }
+            }
+        }
     }
 
     /// Every file that is read again when it changes.
@@ -203,6 +234,22 @@ pub(crate) fn address(written: &config::ListenAddr) -> Address {
         config::ListenAddr::All(port) => Address::All(*port),
         config::ListenAddr::Ip(address) => Address::Ip(*address),
         config::ListenAddr::Unix(path) => Address::Unix(path.clone()),
+    }
+}
+
+fn port(address: &Address) -> Option<u16> {
+    match address {
+        Address::All(port) => Some(*port),
+        Address::Ip(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    }
+}
+
+fn with_port(address: &Address, port: u16) -> Address {
+    match address {
+        Address::All(_) => Address::All(port),
+        Address::Ip(address) => Address::Ip(SocketAddr::new(address.ip(), port)),
+        Address::Unix(path) => Address::Unix(path.clone()),
     }
 }
 

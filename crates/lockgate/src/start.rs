@@ -55,8 +55,9 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
         // Follows the CPU quota of a container and the affinity of the process.
         Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
     };
-    let assembly = assemble::assemble(config, report)?;
+    let mut assembly = assemble::assemble(config, report)?;
     let bound = bind_all(&assembly.listeners, workers, report)?;
+    assembly.redirect_to(&bound);
     let metrics = match &config.metrics {
         None => None,
         Some(address) => Some(bind_metrics(&assemble::address(address), loaded, report)?),

@@ -97,7 +97,8 @@ pub(super) const HEADERS: Key = Key::new(
     Is("{}"),
     r#"{ x-frame-options = "DENY", server = false, vary = { add = "accept" } }"#,
     "Changes to the fields of every answer, by name: a text sets the field, a list sets it on several lines, \
-     `{ add = \"…\" }` adds a line beside what is there, `false` removes it. Placeholders as in `respond`.",
+     `{ add = \"…\" }` adds a line beside what is there, `false` removes it. What is set or removed comes neither in a \
+     trailer nor with `_` for `-`. Placeholders as in `respond`.",
 );
 
 pub(super) const REQUEST_HEADERS: Key = Key::new(

@@ -22,7 +22,7 @@ pub(super) const PORTS: &[Key] = &[
         Integer { min: 0, max: 65_535 },
         Is("443"),
         "8443",
-        "Where sites without a port are served.",
+        "Where sites without a port are served; 0 is any port that is free, which the redirect then names.",
     ),
 ];
 

@@ -46,6 +46,9 @@ pub enum HeadError {
     /// [`Limits::head`].
     #[error("the head is too long")]
     TooLong,
+    /// The same, by a request's first line alone (RFC 9112 §3).
+    #[error("the request-target is too long")]
+    TargetTooLong,
     /// [`Limits::fields`].
     #[error("there are too many fields")]
     TooManyFields,
@@ -56,6 +59,7 @@ impl HeadError {
     pub fn status(self) -> u16 {
         match self {
             Self::Version => 505,
+            Self::TargetTooLong => 414,
             Self::TooLong | Self::TooManyFields => 431,
             _ => 400,
         }

@@ -10,11 +10,12 @@ use super::{HeadError, Limits};
 use crate::fields::{Fields, Span};
 use crate::head::{Method, RequestHead, ResponseHead, Version};
 
-/// How far a head that is not all there was looked through.
-#[derive(Debug, Clone, Copy, Default)]
+/// How far a head, or a trailer section, that is not all there was looked through.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Whether it was parsed as far as it went.
     tried: bool,
+    /// No line ends before this byte but those that were looked at.
     scanned: usize,
 }
 
@@ -36,11 +37,12 @@ pub fn request(
         [b'\r'] => return Ok(None),
         _ => 0,
     };
-    let end = progress.parse(&input[skipped..], limits, |text| {
+    let unread = &input[skipped..];
+    let end = progress.parse(unread, limits, |text| {
         let Some(rest) = request_line(text, head)? else { return Ok(None) };
         fields(text, rest, limits, &mut head.fields)
-    })?;
-    Ok(end.map(|end| skipped + end))
+    });
+    Ok(end.map_err(|error| too_long(error, unread, limits))?.map(|end| skipped + end))
 }
 
 /// Parses the answer's head at the front of `input` into `head`; otherwise as [`request`].
@@ -65,13 +67,24 @@ pub fn response(
 /// As for the fields of a head.
 pub(super) fn trailers(
     input: &[u8],
+    progress: &mut Progress,
     limits: &Limits,
     trailers: &mut Fields,
 ) -> Result<Option<usize>, HeadError> {
-    let text = &input[..input.len().min(limits.head)];
-    match fields(text, 0, limits, trailers)? {
-        None if text.len() == limits.head => Err(HeadError::TooLong),
-        end => Ok(end),
+    // Without a first line the section may be its empty line alone, which `progress` does not look for.
+    if matches!(input, [] | [b'\r']) {
+        return Ok(None);
+    }
+    progress.parse(input, limits, |text| fields(text, 0, limits, trailers))
+}
+
+/// RFC 9112 §3: a head of which not even the first line fits has too long a target, whatever else it would have had.
+fn too_long(error: HeadError, input: &[u8], limits: &Limits) -> HeadError {
+    let first_line = input.get(..limits.head).unwrap_or(input);
+    if error == HeadError::TooLong && memchr(b'\n', first_line).is_none() {
+        HeadError::TargetTooLong
+    } else {
+        error
     }
 }
 
@@ -104,11 +117,15 @@ impl Progress {
             }
             match &text[end + 1..] {
                 [b'\r', b'\n', ..] => return Ok(true),
-                // The empty line may be cut in two: this line is looked at again.
-                [] | [b'\r'] => return Ok(false),
+                // The empty line may be cut in two: this line's end is looked at again.
+                [] | [b'\r'] => {
+                    self.scanned = end;
+                    return Ok(false);
+                }
                 _ => self.scanned = end + 1,
             }
         }
+        self.scanned = text.len();
         Ok(false)
     }
 }
@@ -246,7 +263,12 @@ fn fields(
     }
 }
 
-/// How many bytes at the front are those of a token (RFC 9110 §5.6.2).
+/// Whether a text is a token, as methods and the names of fields are (RFC 9110 §5.6.2).
+pub fn is_token(text: &[u8]) -> bool {
+    !text.is_empty() && token_length(text) == text.len()
+}
+
+/// How many bytes at the front are those of a token.
 fn token_length(text: &[u8]) -> usize {
     text.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(text.len())
 }

@@ -23,6 +23,7 @@ use crate::answer::Fault;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
+use crate::site::Rules;
 use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
 
 use replay::Replay;
@@ -228,7 +229,7 @@ impl Proxy {
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
-        let guard = exchange.guard;
+        let (guard, rules) = (exchange.guard, exchange.rules);
         let mut at_once = true;
         guard.settle();
         heads::request(exchange, up.writer.head());
@@ -248,7 +249,7 @@ impl Proxy {
             let down = &mut *exchange.down;
             let asked = guard.within(poll_fn(|cx| {
                 if !uploaded {
-                    match poll_upload(cx, guard, down, up, replay) {
+                    match poll_upload(cx, guard, rules, down, up, replay) {
                         Poll::Ready(Err(Upload::Client(failure))) => {
                             return Poll::Ready(Err(Unanswered::end(failure)));
                         }
@@ -354,7 +355,7 @@ impl Proxy {
         heads::response(exchange, answer, onward, keep);
         exchange.down.writer.begin_body(onward);
         exchange.outcome.status = answer.status;
-        let guard = exchange.guard;
+        let (guard, rules) = (exchange.guard, exchange.rules);
         guard.settle();
         let (down, up) = (&mut *exchange.down, &mut *lease.link);
         let before = guard.watch().meter.sent.get();
@@ -363,7 +364,7 @@ impl Proxy {
         let mut none = Replay::new(false);
         let delivered = guard.within(poll_fn(|cx| {
             if uploading {
-                match poll_upload(cx, guard, down, up, &mut none) {
+                match poll_upload(cx, guard, rules, down, up, &mut none) {
                     Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,
@@ -371,7 +372,7 @@ impl Proxy {
                 }
             }
             let (source, sink) = ((&mut up.reader, &mut up.stream), (&mut down.writer, &mut down.stream));
-            let pumped = poll_pump(cx, source, sink, |_| {});
+            let pumped = poll_pump(cx, source, sink, &rules.headers, |_| {});
             guard.watch().meter.sent.set(before + down.writer.moved());
             if pumped.is_pending() && down.writer.is_blocked() {
                 guard.watch().waits(Waiting::ForRoom);
@@ -433,6 +434,7 @@ enum Upload {
 fn poll_upload(
     cx: &mut Context<'_>,
     guard: &Guard,
+    rules: &Rules,
     down: &mut Link,
     up: &mut Link,
     replay: &mut Replay,
@@ -446,7 +448,7 @@ fn poll_upload(
     let meter = &guard.watch().meter;
     let before = down.reader.taken();
     let (source, sink) = ((&mut down.reader, &mut down.stream), (&mut up.writer, &mut up.stream));
-    let pumped = poll_pump(cx, source, sink, |data| replay.keep(data));
+    let pumped = poll_pump(cx, source, sink, &rules.request_headers, |data| replay.keep(data));
     meter.received.set(meter.received.get() + down.reader.taken() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
@@ -500,7 +502,8 @@ async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(
     let Link { stream, writer, .. } = &mut *exchange.down;
     match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
-        Err(cut) => Err(Failure::cut(cut, Fault::ResponseTimeout)),
+        // A part of it may have left: what we said now would be taken for its rest.
+        Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
     }
 }
 

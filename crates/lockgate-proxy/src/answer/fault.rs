@@ -17,8 +17,6 @@ pub enum Fault {
     TargetTooLong,
     /// The request's head is longer, or has more fields, than allowed.
     HeadTooLarge,
-    /// An expectation other than `100-continue`.
-    Expectation,
     /// A version of HTTP that is not spoken here.
     Version,
     /// A transfer coding or a method that is not spoken here.
@@ -67,10 +65,6 @@ pub enum Fault {
     UpgradeFailed,
     /// We have nothing left to connect with.
     Exhausted,
-    /// Lockgate is stopping.
-    Drain,
-    /// A fault of Lockgate's own.
-    Internal,
 }
 
 /// What there is to say about one fault.
@@ -93,13 +87,12 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 29] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
         Self::TargetTooLong,
         Self::HeadTooLarge,
-        Self::Expectation,
         Self::Version,
         Self::NotImplemented,
         Self::Unauthorized,
@@ -124,8 +117,6 @@ impl Fault {
         Self::ResponseHeadTooLarge,
         Self::UpgradeFailed,
         Self::Exhausted,
-        Self::Drain,
-        Self::Internal,
     ];
 
     /// The causes are those of the access log. What breaks the protocol is refused by its rules, and the side says
@@ -139,9 +130,6 @@ impl Fault {
             Self::ContentTooLarge => row(413, REQUEST, Limit, Lockgate, "the request's body is too large"),
             Self::TargetTooLong => row(414, REQUEST, Limit, Lockgate, "the address asked for is too long"),
             Self::HeadTooLarge => row(431, REQUEST, Limit, Lockgate, "the request's head is too large"),
-            Self::Expectation => {
-                row(417, REQUEST, RefusedByRule, Downstream, "the request expects what is not known here")
-            }
             Self::Version => {
                 row(505, REQUEST, RefusedByRule, Downstream, "this version of HTTP is not spoken here")
             }
@@ -240,16 +228,6 @@ impl Fault {
                 Lockgate,
                 "this server is at its limits: try again",
             ),
-            Self::Drain => row(
-                503,
-                "proxy_internal_response",
-                Cause::Drain,
-                Lockgate,
-                "this server is stopping: try again",
-            ),
-            Self::Internal => {
-                row(500, "proxy_internal_error", Cause::Internal, Lockgate, "something went wrong here")
-            }
         }
     }
 

@@ -129,6 +129,7 @@ impl Connection {
             }
             (Ok(Err(ReadError::Head(error))), _) => {
                 let fault = match error.status() {
+                    414 => Fault::TargetTooLong,
                     431 => Fault::HeadTooLarge,
                     505 => Fault::Version,
                     _ => Fault::Malformed,

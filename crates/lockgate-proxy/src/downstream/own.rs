@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lockgate_http::fields::Fields;
+use lockgate_http::fields::{Fields, Known};
 use lockgate_http::h1::encode;
 use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::status::reason;
@@ -22,9 +22,12 @@ use crate::transform::Values;
 /// A refusal, and what goes with it.
 pub(super) struct Refusal<'a> {
     pub(super) fault: Fault,
+    /// For the log.
     pub(super) detail: Cow<'static, str>,
+    /// Where it is not the fault's own.
     pub(super) status: Option<u16>,
     pub(super) advice: Advice<'a>,
+    /// Methods for [`Advice::Allow`], which are put together only when there is somebody to tell.
     pub(super) allow: String,
 }
 
@@ -60,20 +63,11 @@ impl Connection {
     ) -> Next {
         let Refusal { fault, detail, status, advice, allow } = refusal;
         let advice = if allow.is_empty() { advice } else { Advice::Allow(&allow) };
-        let id = seen.id;
-        let page = pages(sites, seen).and_then(|pages| pages.get(status.unwrap_or(fault.status())));
-        let form = Form::of_accept(head.fields.named(b"accept"));
-        let words = Words { id: id.as_str(), status, advice, page, form };
-        let keep = keep && down.reader.has_ended() && head.version == Version::Http11;
-        seen.sent = self.say(down, fault, head.method, &words, keep);
-        seen.outcome.status = status.unwrap_or(fault.status());
-        let ending = Ending::because(fault.cause(), fault.side(), detail.clone());
-        seen.failure = Some(Failure::because(fault, detail));
-        self.flush(down, rates(sites, seen), keep, ending).await
+        let words = Words { status, advice, ..Words::default() };
+        self.tell(down, head, sites, seen, Failure::because(fault, detail), words, keep).await
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
     pub(super) async fn fail(
         &self,
         down: &mut Link,
@@ -82,31 +76,44 @@ impl Connection {
         seen: &mut Seen<'_>,
         failure: Failure,
         keep: bool,
-        upstream: usize,
+    ) -> Next {
+        let upstream = seen.upstream.filter(|_| failure.fault == Some(Fault::NoEndpoint));
+        let maintenance = upstream.and_then(|upstream| {
+            let (status, page) = self.worker.upstream(upstream).pool().settings.maintenance.as_ref()?;
+            Some(Words { status: Some(*status), page: Some(page), ..Words::default() })
+        });
+        self.tell(down, head, sites, seen, failure, maintenance.unwrap_or_default(), keep).await
+    }
+
+    /// Answers by an error, unless there is nobody to tell; `words` have what is not usual about it.
+    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
+    async fn tell(
+        &self,
+        down: &mut Link,
+        head: &RequestHead,
+        sites: &Sites,
+        seen: &mut Seen<'_>,
+        failure: Failure,
+        words: Words<'_>,
+        keep: bool,
     ) -> Next {
         let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
-        let Some(fault) = failure.fault else {
-            seen.failure = Some(failure);
-            return Next::End(ending);
-        };
-        let maintenance = match fault {
-            Fault::NoEndpoint => self.worker.upstream(upstream).pool().settings.maintenance.as_ref(),
-            _ => None,
-        };
-        let status = maintenance.map(|(status, _)| *status);
-        let page = match maintenance {
-            Some((_, page)) => Some(page),
-            None => pages(sites, seen).and_then(|pages| pages.get(fault.status())),
-        };
-        let id = seen.id;
-        let form = Form::of_accept(head.fields.named(b"accept"));
-        let words = Words { id: id.as_str(), status, advice: Advice::None, page, form };
-        let keep =
-            keep && down.reader.has_ended() && head.version == Version::Http11 && !self.worker.is_stopping();
-        seen.sent = self.say(down, fault, head.method, &words, keep);
-        seen.outcome.status = status.unwrap_or(fault.status());
+        let fault = failure.fault;
         seen.failure = Some(failure);
+        let Some(fault) = fault else { return Next::End(ending) };
+        let id = seen.id;
+        let status = words.status.unwrap_or(fault.status());
+        let page = words.page.or_else(|| pages(sites, seen)?.get(status));
+        let form = Form::of_accept(head.fields.named(b"accept"));
+        let keep = self.stays(down, keep) && head.version == Version::Http11;
+        seen.sent = self.say(down, fault, head.method, &Words { id: id.as_str(), page, form, ..words }, keep);
+        seen.outcome.status = status;
         self.flush(down, rates(sites, seen), keep, ending).await
+    }
+
+    /// Whether another request may follow the answer. What a client still sends when it has one is not waited for.
+    fn stays(&self, down: &Link, keep: bool) -> bool {
+        keep && down.reader.has_ended() && !self.worker.is_stopping()
     }
 
     /// Answers by what the configuration says.
@@ -122,8 +129,7 @@ impl Connection {
         keep: bool,
         seen: &mut Seen<'_>,
     ) -> Next {
-        let keep = keep && down.reader.has_ended();
-        let date = self.worker.date();
+        let keep = self.stays(down, keep);
         let mut fields = Fields::default();
         if let Some(location) = own.location {
             fields.append(b"Location", location);
@@ -136,7 +142,9 @@ impl Connection {
         self.worker.blocks.take_back(scratch);
         let out = down.writer.head();
         encode::status_line(out, own.status, reason(own.status).as_bytes());
-        encode::field(out, b"Date", &date);
+        if fields.first(Known::Date).is_none() {
+            encode::field(out, b"Date", &self.worker.date());
+        }
         fields.write(out, |_| true);
         if !matches!(own.status, 204 | 304) {
             encode::content_length(out, own.body.len() as u64);

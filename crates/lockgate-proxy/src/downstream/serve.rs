@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::forwarding::{self, Client};
+use lockgate_http::forwarding::{self, Client, Recipient};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_http::readings::{readings, without_parameters};
@@ -125,6 +125,13 @@ impl Connection {
             let refusal = Refusal::because(Fault::Malformed, error.to_string());
             return self.decline(down, head, sites, seen, refusal, false).await;
         }
+        let recipient = match forwarding::count_hop(head) {
+            Ok(recipient) => recipient,
+            Err(error) => {
+                let refusal = Refusal::because(Fault::Malformed, error.to_string());
+                return self.decline(down, head, sites, seen, refusal, false).await;
+            }
+        };
         let last = asking.requests >= sites.requests || self.worker.is_stopping();
         let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
         let asked_first = match asked(head) {
@@ -134,7 +141,7 @@ impl Connection {
                 return self.decline(down, head, sites, seen, refusal, false).await;
             }
         };
-        let found = match self.find(sites, head, &asked_first, seen) {
+        let found = match self.find(sites, head, &asked_first, asking.client.is_trusted(), seen) {
             Ok(found) => found,
             Err(refusal) => {
                 // Behind a CONNECT may be what is no HTTP.
@@ -152,7 +159,7 @@ impl Connection {
         let asked = if route.rules.request_headers.is_empty() {
             asked_first
         } else {
-            let host = host(&asked_first, sites, seen.site).into_owned();
+            let host = host(&asked_first, asking.addresses).into_owned();
             self.transform(route, &host, head, seen);
             match asked(head) {
                 Ok(asked) => asked,
@@ -162,7 +169,7 @@ impl Connection {
                 }
             }
         };
-        let host = host(&asked, sites, seen.site);
+        let host = host(&asked, asking.addresses);
         let (id, client) = (seen.id, seen.client);
         let secure = self.negotiated.is_some();
         let values = Values {
@@ -175,6 +182,18 @@ impl Connection {
             id: id.as_bytes(),
         };
         match &route.action {
+            Action::Proxy(_) if recipient == Recipient::Us => match head.method {
+                Method::Options => {
+                    let own = Own { status: 204, location: None, media_type: "", body: b"" };
+                    self.own(down, head, sites, route, &values, &own, keep, seen).await
+                }
+                // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page
+                // must not see: we do not trace.
+                _ => {
+                    let refusal = Refusal::because(Fault::NotImplemented, "TRACE goes no further");
+                    self.decline(down, head, sites, seen, refusal, keep).await
+                }
+            },
             Action::Proxy(proxy) => {
                 self.guard.watch().hold_to(pace(route.rules.rates));
                 seen.upstream = Some(proxy.upstream);
@@ -211,7 +230,7 @@ impl Connection {
                         seen.failure = Some(failure);
                         Next::End(ending)
                     }
-                    Err(failure) => self.fail(down, head, sites, seen, failure, keep, proxy.upstream).await,
+                    Err(failure) => self.fail(down, head, sites, seen, failure, keep).await,
                     Ok(()) => {
                         seen.sent = down.writer.moved();
                         match switched {
@@ -258,6 +277,7 @@ impl Connection {
         sites: &'s Sites,
         head: &RequestHead,
         asked: &Asked<'_>,
+        trusted: bool,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
         let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
@@ -274,6 +294,10 @@ impl Connection {
         self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
         if secure && sites.sites[site].tls_rules != self.rules {
             return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
+        }
+        // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
+        if asked.secure == Some(true) && !secure && !trusted {
+            return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
         }
         if asked.path == b"*" {
             return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
@@ -426,12 +450,14 @@ pub(super) fn ip_of(peer: Peer) -> IpAddr {
     }
 }
 
-/// The name for templates; of a request without one, the site's own.
-fn host<'a>(asked: &Asked<'a>, sites: &'a Sites, site: Option<usize>) -> Cow<'a, str> {
-    match (&asked.authority, site) {
+/// The name for templates. A request without one has come to a site for any host: then it is the address that it came
+/// to.
+fn host<'a>(asked: &Asked<'a>, addresses: Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
+    match (&asked.authority, addresses.map(|(_, to)| to.ip().to_canonical())) {
         (Some(authority), _) => authority.name(),
-        (None, Some(site)) => Cow::Borrowed(&sites.sites[site].name),
-        (None, None) => Cow::Borrowed(""),
+        (None, Some(IpAddr::V4(ip))) => ip.to_string().into(),
+        (None, Some(IpAddr::V6(ip))) => format!("[{ip}]").into(),
+        (None, None) => "localhost".into(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::stream::{Stream, StreamError};
 
 use super::{ReadError, Reader, Writer};
+use crate::transform::HeaderRules;
 
 /// Pieces of data that move in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -18,7 +19,8 @@ pub enum Fault {
     Sink(StreamError),
 }
 
-/// Moves a body until all of it has left; `keep` sees all data on its way.
+/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of its message's head
+/// they take out of its trailers.
 ///
 /// What is gathered leaves when no more has come.
 ///
@@ -28,6 +30,7 @@ pub fn poll_pump(
     cx: &mut Context<'_>,
     source: (&mut Reader, &mut Stream),
     sink: (&mut Writer, &mut Stream),
+    rules: &HeaderRules,
     mut keep: impl FnMut(&[u8]),
 ) -> Poll<Result<(), Fault>> {
     let ((reader, from), (writer, to)) = (source, sink);
@@ -36,7 +39,9 @@ pub fn poll_pump(
             return writer.poll_flush(cx, to).map_err(Fault::Sink);
         }
         match reader.poll_data(cx, from) {
-            Poll::Ready(Ok(())) if reader.has_ended() => writer.finish(reader.trailers()),
+            Poll::Ready(Ok(())) if reader.has_ended() => {
+                writer.finish(reader.trailers(), |field| !rules.takes_out(field.name));
+            }
             Poll::Ready(Ok(())) => {
                 let Poll::Ready(taken) = writer.poll_data(cx, to, reader.data(), reader.is_last()) else {
                     reader.settle();

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use lockgate_http::fields::Fields;
+use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::encode;
 use lockgate_http::head::BodyLength;
 use lockgate_net::stream::{Blocks, Stream, StreamError};
@@ -119,7 +119,7 @@ impl Writer {
             self.head().extend_from_slice(here);
             self.took(here.len());
             if last {
-                self.finish(None);
+                self.finish(None, |_| true);
             }
             self.blocked = false;
             return Poll::Ready(Ok(here.len()));
@@ -167,8 +167,8 @@ impl Writer {
         }
     }
 
-    /// Ends the body, with those of the trailers that may go on.
-    pub fn finish(&mut self, trailers: Option<&Fields>) {
+    /// Ends the body, with those of the trailers that `passes` says yes to.
+    pub fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
         if std::mem::replace(&mut self.ended, true) || !self.chunked {
             return;
         }
@@ -177,7 +177,7 @@ impl Writer {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {
                 out.extend_from_slice(b"0\r\n");
-                trailers.write(out, |_| true);
+                trailers.write(out, passes);
                 encode::end(out);
             }
         }

@@ -106,11 +106,6 @@ impl Pattern {
         if self.below { split_behind(path, self.segments.len()) } else { (path, &[]) }
     }
 
-    /// The value of a parameter in a path that matches, raw or decoded.
-    pub fn param<'p>(&self, path: &'p [u8], name: &str) -> Option<&'p [u8]> {
-        self.position(name).map(|at| nth_segment(path, at))
-    }
-
     /// Which segment a parameter is.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let is_it = |segment: &Segment| matches!(segment, Segment::Param(found) if **found == *name);
@@ -285,10 +280,11 @@ mod tests {
         let pattern = pattern("/a/{b}/c/{d}/*");
         let path = b"/a/b%20b/c/d/e/f";
         assert_eq!(pattern.params().collect::<Vec<_>>(), ["b", "d"]);
-        assert_eq!(pattern.param(path, "b"), Some(&b"b%20b"[..]));
-        assert_eq!(pattern.param(path, "d"), Some(&b"d"[..]));
-        assert_eq!(pattern.param(path, "e"), None);
-        assert_eq!(pattern.param(b"*", "b"), Some(&b""[..]));
+        let segment = |path, name| pattern.position(name).map(|at| nth_segment(path, at));
+        assert_eq!(segment(&path[..], "b"), Some(&b"b%20b"[..]));
+        assert_eq!(segment(path, "d"), Some(&b"d"[..]));
+        assert_eq!(segment(path, "e"), None);
+        assert_eq!(segment(b"*", "b"), Some(&b""[..]));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Fields that a configuration sets, adds and removes, in requests or in answers.
 
-use lockgate_http::fields::{Fields, Known};
+use lockgate_http::fields::{Fields, Known, alike};
+use lockgate_http::h1::parse::is_token;
 
 use super::template::{Template, Values};
 
@@ -18,7 +19,8 @@ pub enum HeaderOp {
 /// One name and what is done with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HeaderRule {
-    /// In the spelling in which it goes out; found in any case.
+    /// In the spelling in which it goes out. Lines are taken out that applications could take for it
+    /// ([`alike`]), so that nobody gets past a rule by writing `X_User`.
     pub name: Vec<u8>,
     /// What is done.
     pub op: HeaderOp,
@@ -60,7 +62,7 @@ impl HeaderRules {
     pub fn new(rules: Vec<HeaderRule>) -> Result<Self, HeaderError> {
         for (at, rule) in rules.iter().enumerate() {
             rule.check()?;
-            if rules[..at].iter().any(|other| other.is_for(&rule.name)) {
+            if rules[..at].iter().any(|other| other.name.eq_ignore_ascii_case(&rule.name)) {
                 return Err(HeaderError::Twice(rule.shown()));
             }
         }
@@ -74,13 +76,17 @@ impl HeaderRules {
         self.rules.is_empty()
     }
 
+    /// Whether lines of this name that a peer sent go no further: they are set or removed. That holds for trailers as
+    /// well, which some add to the head (RFC 9110 §6.5.1).
+    pub fn takes_out(&self, name: &[u8]) -> bool {
+        self.lengths & length_bit(name) != 0
+            && self.rules.iter().any(|rule| rule.replaces() && alike(&rule.name, name))
+    }
+
     /// Changes the fields of a message. `scratch` is where values are put together; it is left empty.
     pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
-            fields.retain(|field| {
-                self.lengths & length_bit(field.name) == 0
-                    || !self.rules.iter().any(|rule| rule.replaces() && rule.is_for(field.name))
-            });
+            fields.retain(|field| !self.takes_out(field.name));
         }
         for rule in &self.rules {
             let templates = match &rule.op {
@@ -103,7 +109,7 @@ impl HeaderRules {
 
 impl HeaderRule {
     fn check(&self) -> Result<(), HeaderError> {
-        if self.name.is_empty() || !self.name.iter().all(|&byte| is_token_byte(byte)) {
+        if !is_token(&self.name) {
             return Err(HeaderError::Name(self.shown()));
         }
         match Known::of(&self.name) {
@@ -136,10 +142,6 @@ impl HeaderRule {
         !matches!(self.op, HeaderOp::Add(_))
     }
 
-    fn is_for(&self, name: &[u8]) -> bool {
-        self.name.eq_ignore_ascii_case(name)
-    }
-
     fn shown(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }
@@ -147,11 +149,6 @@ impl HeaderRule {
 
 fn length_bit(name: &[u8]) -> u64 {
     1 << name.len().min(63)
-}
-
-/// RFC 9110 §5.6.2.
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -201,6 +198,18 @@ mod tests {
         assert_eq!(applied(vec![], &origin).len(), 5);
         assert_eq!(applied(vec![set("X-A", &[])], &origin), ["Server: x", "Vary: a", "Other: 3"]);
         assert_eq!(applied(vec![set("Host", &["b"])], &[("host", "a")]), ["Host: b"]);
+    }
+
+    /// RFC 3875 §4.1.18: to an application that gets variables, X_User is X-User.
+    #[test]
+    fn no_spelling_of_a_name_gets_past_its_rule() {
+        let sent = [("X_User", "root"), ("x-user", "root"), ("X_USER_", "1"), ("X.User", "2")];
+        assert_eq!(
+            applied(vec![set("X-User", &["nobody"])], &sent),
+            ["X_USER_: 1", "X.User: 2", "X-User: nobody"]
+        );
+        assert_eq!(applied(vec![remove("x_user")], &sent), ["X_USER_: 1", "X.User: 2"]);
+        assert_eq!(applied(vec![add("X-User", "nobody")], &sent).len(), 5);
     }
 
     #[test]

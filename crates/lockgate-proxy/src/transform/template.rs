@@ -27,8 +27,8 @@ pub struct Values<'a> {
     pub path: &'a [u8],
     /// The raw query, without its question mark.
     pub query: Option<&'a [u8]>,
-    /// The host that was asked for, as routing sees it: without port. Where a request names none (HTTP/1.0), the site's
-    /// own: of `https://` without a host a browser takes the path's first segment for one.
+    /// The host that was asked for, as routing sees it: without port. Never empty: of `https://` without a host a browser
+    /// takes the path's first segment for one. Where a request names none (HTTP/1.0), the address that it came to.
     pub host: &'a str,
     /// Whether the client came over TLS.
     pub secure: bool,

@@ -47,6 +47,18 @@ fn a_head_may_come_in_any_pieces() {
     assert_eq!((head.target(), head.fields.len()), (&b"/next"[..], 0));
 }
 
+/// Else a line that comes byte by byte would be looked through as often as it has bytes.
+#[test]
+fn no_byte_of_a_line_is_looked_at_twice() {
+    let (mut progress, mut head) = (Progress::default(), RequestHead::default());
+    let input = b"GET /aaaaaaaaaaaaaaaaaaaaaaaa";
+    assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(None));
+    assert_eq!(progress.scanned, input.len());
+    let input = b"GET / HTTP/1.1\r\nA: bbbbbbbbbbbb\r\n\r";
+    assert_eq!(request(input, &mut progress, &LIMITS, &mut head), Ok(None));
+    assert_eq!(progress.scanned, input.len() - 2, "the empty line may begin here");
+}
+
 /// RFC 9112 §2.2: at least one empty line is passed over. More than one is nobody's habit.
 #[test]
 fn one_empty_line_may_go_before_a_request() {
@@ -150,11 +162,22 @@ fn limits_hold_to_the_byte_and_to_the_line() {
     assert_eq!(read(with(fits + 1).as_bytes()).unwrap_err(), HeadError::TooLong);
     // Before the end is there, too.
     assert_eq!(read(with(fits).as_bytes()[..LIMITS.head - 1].into()).unwrap().map(|_| ()), None);
-    assert_eq!(read(&[b'a'; LIMITS.head]).unwrap_err(), HeadError::TooLong);
+    // RFC 9112 §3: of a first line that does not fit, the target is to blame.
+    let line = |target: usize| format!("GET /{} HTTP/1.1\r\n", "a".repeat(target));
+    let begun = LIMITS.head - line(0).len();
+    assert_eq!(read(line(begun).as_bytes()).unwrap_err(), HeadError::TooLong);
+    assert_eq!(read(line(begun + 1).as_bytes()).unwrap_err(), HeadError::TargetTooLong);
+    assert_eq!(read(&[b'a'; LIMITS.head]).unwrap_err(), HeadError::TargetTooLong);
+    let answered = format!("HTTP/1.1 200 {}\r\n\r\n", "a".repeat(LIMITS.head));
+    assert_eq!(answer(answered.as_bytes()).unwrap_err(), HeadError::TooLong);
     let lines = |count: usize| format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(count));
     assert!(read(lines(LIMITS.fields).as_bytes()).unwrap().is_some());
     assert_eq!(read(lines(LIMITS.fields + 1).as_bytes()).unwrap_err(), HeadError::TooManyFields);
-    assert_eq!((HeadError::TooLong.status(), HeadError::TooManyFields.status()), (431, 431));
+    let status = HeadError::status;
+    assert_eq!(
+        [HeadError::TooLong, HeadError::TooManyFields, HeadError::TargetTooLong].map(status),
+        [431, 431, 414]
+    );
 }
 
 #[test]

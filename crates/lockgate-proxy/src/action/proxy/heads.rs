@@ -88,8 +88,11 @@ fn upgrade(head: &RequestHead) -> Option<&[u8]> {
 
 /// Whether an endpoint that switches was asked to, and to this.
 pub(super) fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
-    let to = answer.fields.first(Known::Upgrade);
-    upgrade(head).zip(to).is_some_and(|(offered, to)| offered.eq_ignore_ascii_case(to))
+    let mut to = answer.fields.values(Known::Upgrade);
+    match (upgrade(head), to.next(), to.next()) {
+        (Some(offered), Some(to), None) => offered.eq_ignore_ascii_case(to),
+        _ => false,
+    }
 }
 
 /// The changes that the route makes to an answer.
@@ -133,7 +136,21 @@ pub(super) fn response(exchange: &mut Exchange<'_>, answer: &ResponseHead, lengt
         (true, true) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
         (true, false) => {}
     }
+    // RFC 9110 §15.5.22: it must say what to upgrade to. In any other answer that is an offer, and ends here (§7.8).
+    if answer.status == 426 {
+        upgrade_to(fields, out);
+    }
     encode::end(out);
+}
+
+/// The protocols that an answer names, each of which is for the client's connection as well (RFC 9110 §7.8).
+fn upgrade_to(fields: &Fields, out: &mut Vec<u8>) {
+    for protocol in fields.values(Known::Upgrade) {
+        encode::field(out, b"Upgrade", protocol);
+    }
+    if fields.first(Known::Upgrade).is_some() {
+        out.extend_from_slice(b"Connection: Upgrade\r\n");
+    }
 }
 
 /// RFC 9110 §8.6: to HEAD and in a 304 the length is that of what GET would get; a 204 has none.
@@ -160,10 +177,7 @@ pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
     let out = exchange.down.writer.head();
     encode::status_line(out, answer.status, answer.reason());
     end_to_end(&answer.fields, out);
-    if let Some(protocol) = answer.fields.first(Known::Upgrade) {
-        encode::field(out, b"Upgrade", protocol);
-    }
-    out.extend_from_slice(b"Connection: Upgrade\r\n");
+    upgrade_to(&answer.fields, out);
     encode::end(out);
 }
 

@@ -88,6 +88,34 @@ fn trailers_that_would_be_believed_as_fields_do_not_pass() {
     assert_eq!((seen.text(), seen.trailers.as_str()), ("hi", "X-Sum: 17\r\n"));
 }
 
+/// What a route sets or removes is not the peer's to say, be it in the head or behind the body.
+#[test]
+fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
+    let origin = Origin::tcp();
+    let rules = "request_headers = { x-user = \"nobody\", x-drop = false, x-both = { add = \"2\" } }\n\
+                 headers = { server = false, x-frame = \"DENY\" }\n";
+    let gate = lockgate().start(&(plain_site(origin.address()) + rules));
+    let mut client = Http::connect(gate.address());
+    client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let mut upstream = origin.http();
+    upstream.head();
+    // Together with data, and behind it when that has gone already.
+    client.send_in(
+        1,
+        "2\r\nhi\r\n0\r\nX-User: root\r\nx_user: root\r\nX-Sum: 17\r\nX-DROP: 1\r\nX-Both: 1\r\n\r\n",
+    );
+    upstream.expect("2\r\nhi\r\n0\r\nX-Sum: 17\r\nX-Both: 1\r\n\r\n");
+    upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nServer: x\r\nX-Frame: ALL\r\nX-Sum: 1\r\n\r\n");
+    assert_eq!(client.answer().trailers, "X-Sum: 1\r\n");
+    // None is left of these: it is an ordinary end.
+    let head = "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.send(format!("{head}2\r\nhi\r\n0\r\nX-User: root\r\n\r\n"));
+    upstream.head();
+    upstream.expect("2\r\nhi\r\n0\r\n\r\n");
+    upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nServer: x\r\n\r\n");
+    assert_eq!(client.answer().trailers, "");
+}
+
 #[test]
 fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() {
     const LEN: usize = 5 * 1024 * 1024;

@@ -72,6 +72,22 @@ fn an_origin_gets_a_request_as_it_was_sent_but_for_what_is_between_two_peers() {
             "PATCH / HTTP/1.1\r\nHost: a.test\r\nTrailer: x\r\n",
             "Transfer-Encoding: chunked\r\n",
         ),
+        // RFC 9110 §7.6.2: each that forwards these takes one off; of other methods it is nothing to us.
+        (
+            "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 10\r\nX: 1\r\n\r\n",
+            "OPTIONS / HTTP/1.1\r\nHost: a.test\r\nX: 1\r\nMax-Forwards: 9\r\n",
+            "",
+        ),
+        (
+            "TRACE / HTTP/1.1\r\nHost: a.test\r\nmax-forwards: 1\r\n\r\n",
+            "TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
+            "",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n",
+            "",
+        ),
         // Methods that nobody knows are methods (RFC 9110 §9.1).
         ("PROPFIND / HTTP/1.1\r\nHost: a.test\r\n\r\n", "PROPFIND / HTTP/1.1\r\nHost: a.test\r\n", ""),
         ("get / HTTP/1.1\r\nHost: a.test\r\n\r\n", "get / HTTP/1.1\r\nHost: a.test\r\n", ""),
@@ -225,6 +241,14 @@ fn a_client_gets_an_answer_as_it_was_sent_but_for_what_is_between_two_peers() {
             "HTTP/1.1 200 OK\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\n\
              Content-Length: 2\r\n\r\nok",
             "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Length: 2\r\n\r\nok",
+        ),
+        // RFC 9110 §15.5.22: this one is told what to upgrade to.
+        (
+            "GET 1.1",
+            "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket, x/1\r\nUpgrade: y\r\nConnection: upgrade\r\n\
+             Content-Length: 2\r\n\r\nok",
+            "HTTP/1.1 426 Upgrade Required\r\nDate: NOW\r\nContent-Length: 2\r\nUpgrade: websocket, x/1\r\n\
+             Upgrade: y\r\nConnection: Upgrade\r\n\r\nok",
         ),
         // Statuses that nobody knows are statuses (RFC 9110 §15).
         (

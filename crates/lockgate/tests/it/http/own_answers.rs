@@ -3,7 +3,7 @@
 use lockgate_testkit::{Http, Origin};
 
 use super::{passed, plain_site, settled};
-use crate::scene::{NAME, Site, lockgate};
+use crate::scene::{NAME, Site, lockgate, text};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -19,6 +19,7 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
     );
     let gate = lockgate().start(&toml);
     let plain = gate.at("127.0.0.1:0 http");
+    let port = gate.at("127.0.0.1:0").port();
     let mut client = Http::connect(plain);
     // RFC 9110 §15.4.9: 308 keeps the method.
     for (method, version) in [("GET", "1.1"), ("POST", "1.1"), ("HEAD", "1.1")] {
@@ -26,10 +27,8 @@ fn the_plain_port_of_a_site_sends_its_clients_to_the_other() {
         let head = client.head();
         assert!(head.starts_with("HTTP/1.1 308 "), "{head}");
         let location = head.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
-        assert!(
-            location.starts_with("https://app.test") && location.ends_with("/a%20b?c=%2f&d"),
-            "{location}"
-        );
+        // The port that the system has chosen, not the 0 that was written.
+        assert_eq!(location, format!("https://app.test:{port}/a%20b?c=%2f&d"));
         assert!(head.contains("Content-Length: 0\r\n"), "{head}");
     }
     // Never to where the client says, and no host is another's.
@@ -59,6 +58,11 @@ headers = { x-frame-options = "DENY", server = false }
 respond = { status = 200, body = "hello {client}\n", type = "text/plain" }
 [site.":0".path."/gone"]
 respond = { status = 204 }
+[site.":0".path."/host"]
+redirect = "https://{host}/"
+[site.":0".path."/dated"]
+respond = 200
+headers = { date = "yesterday" }
 [site.":0".path."/old/*"]
 redirect = "/new/{*}"
 [site.":0".path."POST /only"]
@@ -88,6 +92,11 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
              Content-Length: 16\r\n\r\n",
         ),
         ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nDate: NOW\r\nx-frame-options: DENY\r\n\r\n"),
+        // RFC 9110 §6.6.1: there is one Date.
+        (
+            "GET /dated HTTP/1.1",
+            "HTTP/1.1 200 OK\r\ndate: yesterday\r\nx-frame-options: DENY\r\nContent-Length: 0\r\n\r\n",
+        ),
         (
             "GET /old/a/%20?b=c HTTP/1.1",
             "HTTP/1.1 308 Permanent Redirect\r\nDate: NOW\r\nLocation: /new/a/%20?b=c\r\n\
@@ -117,6 +126,9 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
         gate.address(),
         "GET /gone HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /hello HTTP/1.0\r\n\r\n",
     );
+    // RFC 9112 §3.2: one that names no host is for the address that it came to.
+    let nameless = Http::ask(gate.address(), "GET /host HTTP/1.0\r\n\r\n");
+    assert!(nameless.contains("\r\nLocation: https://127.0.0.1/\r\n"), "{nameless}");
     assert!(old.contains("Connection: keep-alive\r\n") && old.ends_with("hello 127.0.0.1\n"), "{old}");
 }
 
@@ -217,4 +229,61 @@ fn locations_are_told_as_clients_can_reach_them() {
         ));
         assert_eq!(client.answer().field("location"), Some(expected), "{path} {location}");
     }
+}
+
+/// What a route guards is behind its TLS. The way there tells nothing but the name, which the certificate tells anybody,
+/// and a password that was asked for here would come unencrypted.
+#[test]
+fn the_redirect_to_tls_asks_for_nothing_and_counts_nobody() {
+    let site = Site::new();
+    let users = site.folder.write("users", "# nobody\n");
+    let gate = lockgate().start(&format!(
+        "ports = {{ http = 0, https = 0 }}\n[site.\"{NAME}\"]\nlisten = [\"127.0.0.1\"]\n\
+         tls = {{ cert = \"{}\" }}\ndeny = [\"127.0.0.1\"]\nauth = {{ basic = \"{}\" }}\n\
+         limit = {{ rate = \"1/h\" }}\nrespond = \"in\"\n",
+        site.cert,
+        text(&users)
+    ));
+    let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
+    let mut plain = Http::connect(gate.at("127.0.0.1:0 http"));
+    for _ in 0..3 {
+        plain.send(&request);
+        assert_eq!(plain.answer().status(), 308);
+    }
+    let mut secure = Http::over(site.client().connect(gate.at("127.0.0.1:0"), NAME).unwrap());
+    secure.send(&request);
+    assert_eq!(secure.answer().status(), 403);
+}
+
+/// RFC 9110 §7.6.2.
+#[test]
+fn a_request_that_may_go_no_further_is_answered_here() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\n\r\n");
+    assert_eq!(settled(client.head()), "HTTP/1.1 204 No Content\r\nDate: NOW\r\n\r\n");
+    // RFC 9110 §9.3.8: what it would show may be secret.
+    client.send("TRACE / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 0\r\nCookie: a=secret\r\n\r\n");
+    let answer = client.answer();
+    assert_eq!(answer.status(), 501);
+    assert!(!answer.text().contains("secret"));
+    client.send("OPTIONS / HTTP/1.1\r\nHost: a.test\r\nMax-Forwards: 1, 2\r\n\r\n");
+    assert_eq!(client.answer().status(), 400);
+}
+
+/// RFC 9110 §7.4.
+#[test]
+fn what_is_https_is_misdirected_without_tls() {
+    let origin = Origin::tcp();
+    let site = plain_site(origin.address());
+    let request = "GET https://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n";
+    let gate = lockgate().start(&site);
+    let mut client = Http::connect(gate.address());
+    client.send(request);
+    assert_eq!(client.answer().status(), 421);
+    // A gateway that is trusted has taken the TLS off.
+    let gate = lockgate().start(&format!("trusted = [\"127.0.0.1\"]\n{site}"));
+    let (seen, _) = passed(&gate, &origin, request, OK);
+    assert_eq!(seen.first_line(), "GET / HTTP/1.1");
 }
