@@ -57,6 +57,8 @@ pub enum Fault {
     WriteTimeout,
     /// The endpoint did not answer in time.
     ResponseTimeout,
+    /// The endpoint was found to be down before it answered.
+    EndpointDown,
     /// The endpoint's answer ended early.
     ResponseIncomplete,
     /// The endpoint's answer is no HTTP, or can be read in more than one way.
@@ -93,7 +95,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -119,6 +121,7 @@ impl Fault {
         Self::ConnectionTerminated,
         Self::WriteTimeout,
         Self::ResponseTimeout,
+        Self::EndpointDown,
         Self::ResponseIncomplete,
         Self::BadResponse,
         Self::ResponseHeadTooLarge,
@@ -213,6 +216,13 @@ impl Fault {
             Self::ResponseTimeout => {
                 row(504, "http_response_timeout", TooSlow, Upstream, "the application did not answer in time")
             }
+            Self::EndpointDown => row(
+                503,
+                "destination_unavailable",
+                TooSlow,
+                Upstream,
+                "the application went down before it answered",
+            ),
             Self::ResponseIncomplete => {
                 row(502, "http_response_incomplete", UpstreamClosed, Upstream, "the answer ended early")
             }

@@ -206,6 +206,13 @@ impl Upstream {
         None
     }
 
+    /// Whether a member that is not in `tried` could be asked now.
+    pub fn has_another(&self, tried: Tried) -> bool {
+        let members = self.pool.members().iter().enumerate();
+        let mut usable = members.filter(|(at, member)| member.is_up() && !is_tried(tried, *at));
+        usable.any(|(_, member)| !member.endpoint().is_full())
+    }
+
     /// Whether one more attempt may be made, which it then counts.
     pub fn may_retry(&self) -> bool {
         let left = self.budget.get().checked_sub(100);
@@ -280,6 +287,11 @@ impl Lease {
     /// To whom.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         self.in_flight.endpoint()
+    }
+
+    /// The endpoint's place among the members of the pool.
+    pub fn member(&self) -> usize {
+        self.member
     }
 
     /// The place of the endpoint among the process's, for counters.
