@@ -204,7 +204,7 @@ impl Proxy {
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
             if wanted != Wanted::New
-                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now))
+                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now, tried))
             {
                 return Ok(lease);
             }

@@ -147,6 +147,7 @@ fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
     let app = App::new("app", false);
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1, fall = 1 }}\n\
+         queue = {{ max = 0 }}\n\
          maintenance = {{ status = 200, body = \"<p>back soon\", type = \"text/html\" }}",
         app.serving.address()
     )));
@@ -367,6 +368,29 @@ fn what_waits_at_an_endpoint_that_falls_and_cannot_go_elsewhere_waits_on() {
         assert_eq!(client.answer().text(), "late", "{method} {more}");
         assert_eq!(other.asked.load(Ordering::SeqCst), 0);
     }
+}
+
+#[test]
+fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
+    let held = Held::new();
+    let address = format!("\"{}\"", held.serving.address());
+    let toml = falling(&[&held.serving], "queue = { wait = \"60s\" }");
+    let gate = lockgate().start(&toml.replace(&address, &format!("{{ addr = {address}, max = 1 }}")));
+    let (mut served, mut waiting) = (Http::connect(gate.address()), Http::connect(gate.address()));
+    served.send(get("/"));
+    let (_, mut upstream) = held.next();
+    waiting.send(get("/"));
+    gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
+    held.falls(&gate);
+    upstream.send(ok("served"));
+    assert_eq!(served.answer().text(), "served");
+    let answer = waiting.answer();
+    assert_eq!(answer.status(), 503);
+    assert!(
+        answer.field("proxy-status").unwrap().contains("error=destination_unavailable"),
+        "{}",
+        answer.head
+    );
 }
 
 #[test]
