@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 
 use crate::access_log::Log;
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
-use crate::limits::{Limit, PerClient};
+use crate::limits::{self, Limit, PerClient};
 use crate::metrics::WorkerCells;
 use crate::popular::{Popular, PopularSnapshot};
 use crate::request_id::RequestIds;
@@ -281,7 +281,7 @@ impl Worker {
             cells.sent.add(sent);
         }
         if let Some(client) = watch.client.get() {
-            self.top.borrow_mut().add(&account_key(client), unix_millis(), received, sent);
+            self.top.borrow_mut().add(&limits::client(client), unix_millis(), received, sent);
         }
     }
 
@@ -312,14 +312,6 @@ impl Worker {
     /// The next connection's number.
     pub fn next_id(&self) -> u64 {
         self.shared.ids.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-/// An IPv6 client is its /64: it has all of that.
-fn account_key(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
-        v4 => v4,
     }
 }
 
