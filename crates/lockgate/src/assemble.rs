@@ -32,8 +32,8 @@ pub(crate) struct Assembly {
     /// Those of relays in the order of the configuration, then those of sites.
     pub(crate) listeners: Vec<Planned>,
     /// Every pool, of relays and of sites; one without a name is called like the first table that has it.
-    pub(crate) pools: Vec<(String, Arc<Pool>)>,
-    /// The pools that sites use, by the number that they have there.
+    pub(crate) pools: Vec<Arc<Pool>>,
+    /// The pools that sites use, by the number that they have there: the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The names of the sites, by the place that each has there.
     pub(crate) sites: Vec<String>,
@@ -50,12 +50,6 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// The pools that sites use, in the order of the workers' counters.
-    pub(crate) fn named_upstreams(&self) -> Vec<(String, Arc<Pool>)> {
-        let name = |pool: &Arc<Pool>| self.pools.iter().find(|(_, one)| Arc::ptr_eq(one, pool)).cloned();
-        self.upstreams.iter().filter_map(name).collect()
-    }
-
     /// Every file that is read again when it changes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let listeners = self.listeners.iter().map(|planned| &planned.listener);
@@ -209,6 +203,3 @@ pub(crate) fn address(written: &config::ListenAddr) -> Address {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// How long the first answers of the resolver are waited for: a name server that is down must not hold up the start.
-pub(crate) const FIRST_ANSWERS: Duration = Duration::from_millis(500);
