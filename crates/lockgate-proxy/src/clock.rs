@@ -85,7 +85,7 @@ pub enum Cut {
 impl Cut {
     /// Whether it ends no more than a phase, which another may follow.
     fn is_of_phase(self) -> bool {
-        matches!(self, Self::Deadline | Self::EndpointDown)
+        matches!(self, Self::Deadline | Self::Slow | Self::EndpointDown)
     }
 }
 
@@ -414,7 +414,7 @@ impl Guard {
     /// client that was too slow is done with too: what follows is telling it so.
     pub fn settle(&self) {
         self.watch.deadline.set(NEVER);
-        if self.watch.cut.get().is_some_and(|cut| cut.is_of_phase() || cut == Cut::Slow) {
+        if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
             self.watch.cut.set(None);
         }
     }
