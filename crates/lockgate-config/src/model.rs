@@ -229,6 +229,16 @@ pub enum ProxyVersion {
     V2,
 }
 
+impl ProxyVersion {
+    /// As it is written: `v1`, `v2`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V2 => "v2",
+        }
+    }
+}
+
 /// Whether a PROXY header is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptProxy {
@@ -238,6 +248,17 @@ pub enum AcceptProxy {
     Optional,
     /// A connection without one is closed.
     Require,
+}
+
+impl AcceptProxy {
+    /// As it is written; `never` for `false`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Optional => "optional",
+            Self::Require => "require",
+        }
+    }
 }
 
 /// TLS towards clients.
@@ -311,6 +332,16 @@ pub enum ClientAuthMode {
     Require,
     /// A client may send none; one that it sends must be valid.
     Request,
+}
+
+impl ClientAuthMode {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Require => "require",
+            Self::Request => "request",
+        }
+    }
 }
 
 /// TLS to an upstream, always verified.

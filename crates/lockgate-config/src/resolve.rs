@@ -51,7 +51,7 @@ struct Shared {
 pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report: &mut Report) -> Config {
     let top = View { keys: keys::ROOT, layers: vec![root] };
     let shared = Shared {
-        trusted: trusted(&top),
+        trusted: top.networks("trusted"),
         timeouts: timeouts(&top.section("timeouts")),
         rates: rates(&top.section("rates")),
         ports: ports(&top.section("ports")),
@@ -195,11 +195,6 @@ fn workers(top: &View<'_>) -> Workers {
         }
         _ => Workers::Auto,
     }
-}
-
-fn trusted(top: &View<'_>) -> Vec<Cidr> {
-    let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
-    top.list("trusted").into_iter().filter_map(network).collect()
 }
 
 fn rates(rates: &View<'_>) -> Rates {

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
+use crate::upstream::Tried;
+
 /// How often the supervisor ticks.
 pub const TICK: Duration = Duration::from_millis(100);
 /// Connections that are looked at in every tick; of more, a tenth each.
@@ -76,6 +78,28 @@ pub enum Cut {
     Slow,
     /// The process ends.
     Drain,
+    /// The endpoint that it waits for is down, and another one can be asked.
+    EndpointDown,
+}
+
+impl Cut {
+    /// Whether it ends no more than a phase, which another may follow.
+    fn is_of_phase(self) -> bool {
+        matches!(self, Self::Deadline | Self::Slow | Self::EndpointDown)
+    }
+}
+
+/// An endpoint that was asked and has not answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Which of the worker's upstreams.
+    pub upstream: usize,
+    /// Its place among the members of that.
+    pub member: usize,
+    /// When it had all that it is to answer.
+    pub since: Instant,
+    /// If others may be asked instead: members that were tried, this one among them.
+    pub tried: Option<Tried>,
 }
 
 /// What a connection waits for, as far as somebody else is to blame for it.
@@ -263,8 +287,8 @@ pub struct Watch {
     pub listener: Cell<usize>,
     /// What of the meter was accounted for: received, sent.
     pub accounted: Cell<(u64, u64)>,
-    /// The endpoint that was asked and has not answered, by its place among the process's, and since when.
-    pub asked: Cell<Option<(usize, Instant)>>,
+    /// Whose answer it waits for.
+    pub asked: Cell<Option<Asked>>,
     index: Cell<usize>,
     deadline: Cell<u64>,
     lifetime: Cell<u64>,
@@ -306,8 +330,8 @@ impl Watch {
 
     /// Ends the connection's current wait, and every later one, with `cut`.
     pub fn cut(&self, cut: Cut) {
-        // A phase that has run out may be followed by another: whatever else ends the connection is stronger.
-        if self.cut.get().is_none_or(|before| before == Cut::Deadline && cut != Cut::Deadline) {
+        // What ends a phase may be followed by another: whatever ends the connection is stronger.
+        if self.cut.get().is_none_or(|before| before.is_of_phase() && !cut.is_of_phase()) {
             self.cut.set(Some(cut));
             if let Some(waker) = self.waker.take() {
                 waker.wake();
@@ -390,7 +414,7 @@ impl Guard {
     /// client that was too slow is done with too: what follows is telling it so.
     pub fn settle(&self) {
         self.watch.deadline.set(NEVER);
-        if matches!(self.watch.cut.get(), Some(Cut::Deadline | Cut::Slow)) {
+        if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
             self.watch.cut.set(None);
         }
     }

@@ -148,6 +148,7 @@ impl Failure {
             Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
             Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
             Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
+            Cut::EndpointDown => Self::of(Fault::EndpointDown),
         }
     }
 }

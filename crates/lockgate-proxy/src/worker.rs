@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,12 @@ use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
 use crate::access_log::Log;
-use crate::clock::{Clock, Cut, Pulse, Waiting, Watch};
-use crate::limits::{Limit, PerClient};
+use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
+use crate::limits::{self, Limit, PerClient};
 use crate::metrics::WorkerCells;
-
 use crate::popular::{Popular, PopularSnapshot};
 use crate::request_id::RequestIds;
-use crate::upstream::{Endpoint, Pool, Upstream};
+use crate::upstream::{Pool, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
@@ -111,8 +110,6 @@ pub struct Worker {
     /// Heads of answers that nobody uses now.
     pub answers: Spare<ResponseHead>,
     upstreams: Box<[Rc<Upstream>]>,
-    /// Their members' endpoints, by their places among the process's.
-    endpoints: Box<[Arc<Endpoint>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
     pub popular: RefCell<Popular>,
@@ -161,15 +158,12 @@ impl Worker {
             first += pool.members().len();
             Upstream::new(pool, here, &blocks)
         };
-        let members = setup.pools.iter().flat_map(|pool| pool.members());
-        let endpoints = members.map(|member| Arc::clone(member.endpoint())).collect();
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,
-            endpoints,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
@@ -215,12 +209,15 @@ impl Worker {
     }
 
     /// Lets the endpoint that a connection waits for look as slow as it is: one that has stopped loses its requests
-    /// within ticks, and not when the first of them runs into its deadline.
+    /// within ticks, and not when the first of them runs into its deadline. One that checks have found down is waited
+    /// for no longer where another can be asked; where not it may be merely busy, and answer yet.
     fn impatience(&self, watch: &Watch) {
-        if let Some((place, since)) = watch.asked.get()
-            && let Some(endpoint) = self.endpoints.get(place)
-        {
-            endpoint.waited(since.elapsed(), self.clock.now());
+        let Some(Asked { upstream, member, since, tried }) = watch.asked.get() else { return };
+        let Some(upstream) = self.upstreams.get(upstream) else { return };
+        let Some(member) = upstream.pool().members().get(member) else { return };
+        member.endpoint().waited(since.elapsed(), self.clock.now());
+        if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
+            watch.cut(Cut::EndpointDown);
         }
     }
 
@@ -284,7 +281,7 @@ impl Worker {
             cells.sent.add(sent);
         }
         if let Some(client) = watch.client.get() {
-            self.top.borrow_mut().add(&account_key(client), unix_millis(), received, sent);
+            self.top.borrow_mut().add(&limits::client(client), unix_millis(), received, sent);
         }
     }
 
@@ -315,14 +312,6 @@ impl Worker {
     /// The next connection's number.
     pub fn next_id(&self) -> u64 {
         self.shared.ids.fetch_add(1, Ordering::Relaxed)
-    }
-}
-
-/// An IPv6 client is its /64: it has all of that.
-fn account_key(client: IpAddr) -> IpAddr {
-    match client.to_canonical() {
-        IpAddr::V6(ip) => IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX))),
-        v4 => v4,
     }
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct Assembly {
     /// Those of relays in the order of the configuration, then those of sites.
     pub(crate) listeners: Vec<Planned>,
     /// Every pool, of relays and of sites; one without a name is called like the first table that has it.
-    pub(crate) pools: Vec<(String, Arc<Pool>)>,
-    /// The pools that sites use, by the number that they have there.
+    pub(crate) pools: Vec<Arc<Pool>>,
+    /// The pools that sites use, by the number that they have there: the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The names of the sites, by the place that each has there.
     pub(crate) sites: Vec<String>,
@@ -52,12 +52,6 @@ pub(crate) struct Assembly {
 }
 
 impl Assembly {
-    /// The pools that sites use, in the order of the workers' counters.
-    pub(crate) fn named_upstreams(&self) -> Vec<(String, Arc<Pool>)> {
-        let name = |pool: &Arc<Pool>| self.pools.iter().find(|(_, one)| Arc::ptr_eq(one, pool)).cloned();
-        self.upstreams.iter().filter_map(name).collect()
-    }
-
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their address; `bound` is in
     /// the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
@@ -256,6 +250,3 @@ fn with_port(address: &Address, port: u16) -> Address {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
-
-/// How long the first answers of the resolver are waited for: a name server that is down must not hold up the start.
-pub(crate) const FIRST_ANSWERS: Duration = Duration::from_millis(500);

@@ -30,9 +30,9 @@ pub(crate) struct Exposition {
     acceptors: Vec<(String, Arc<Acceptor>)>,
     /// Each once, however many listeners have it.
     endpoints: Vec<Arc<Endpoint>>,
-    /// In the order of the workers' cells, as the pools behind them, with their names.
+    /// In the order of the workers' cells, as the pools behind them.
     sites: Vec<String>,
-    upstreams: Vec<(String, Arc<Pool>)>,
+    upstreams: Vec<Arc<Pool>>,
     standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ impl Exposition {
             all.map(|acceptor| (name(planned), Arc::clone(acceptor))).collect::<Vec<_>>()
         };
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
-        let members = assembly.pools.iter().flat_map(|(_, pool)| pool.members());
+        let members = assembly.pools.iter().flat_map(|pool| pool.members());
         for endpoint in members.map(Member::endpoint) {
             if !endpoints.iter().any(|known| Arc::ptr_eq(known, endpoint)) {
                 endpoints.push(Arc::clone(endpoint));
@@ -68,7 +68,7 @@ impl Exposition {
             acceptors: listeners.iter().flat_map(acceptors).collect(),
             endpoints,
             sites: assembly.sites.clone(),
-            upstreams: assembly.named_upstreams(),
+            upstreams: assembly.upstreams.clone(),
             standings: assembly.prober.standings(),
             shards,
             shared,
@@ -121,12 +121,10 @@ impl Exposition {
     /// Every endpoint of the sites, in the order of the workers' cells.
     fn states(&self) -> Vec<EndpointState> {
         let now = clock::now();
-        let members = self
-            .upstreams
-            .iter()
-            .flat_map(|(name, pool)| pool.members().iter().map(move |member| (name, member)));
-        let state = |(pool, member): (&String, &Member)| EndpointState {
-            pool: pool.clone(),
+        let members =
+            self.upstreams.iter().flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
+        let state = |(pool, member): (&Arc<Pool>, &Member)| EndpointState {
+            pool: pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             up: member.is_up(),
             latency: member.endpoint().latency().now(now).map(|micros| Duration::from_secs_f32(micros / 1e6)),

@@ -38,10 +38,6 @@ struct Probe {
 
 /// What the last check found, for whoever shows it.
 struct Finding {
-    /// The pool's name.
-    pool: String,
-    /// The endpoint's label.
-    endpoint: String,
     /// Microseconds, and [`NOT_YET`] before the first.
     took: AtomicU64,
     /// What was wrong; nothing when it was well.
@@ -72,7 +68,7 @@ pub(crate) struct Standings(Arc<[Probe]>);
 impl Standings {
     /// All as they are now, in the order in which they were given to the prober.
     pub(crate) fn now(&self) -> Vec<Standing> {
-        self.0.iter().map(Probe::standing).collect()
+        self.0.iter().filter_map(Probe::standing).collect()
     }
 }
 
@@ -83,21 +79,12 @@ pub(crate) struct Probing {
 
 impl Prober {
     /// Checks every member of `pool` as `check` says.
-    pub(crate) fn watch(&mut self, name: &str, pool: &Arc<Pool>, check: Check) {
+    pub(crate) fn watch(&mut self, pool: &Arc<Pool>, check: Check) {
         let check = Arc::new(check);
-        for (place, member) in pool.members().iter().enumerate() {
-            let finding = Finding {
-                pool: name.to_owned(),
-                endpoint: member.endpoint().label.clone(),
-                took: AtomicU64::new(NOT_YET),
-                why: ArcSwapOption::empty(),
-            };
-            self.probes.push(Probe {
-                pool: Arc::clone(pool),
-                place,
-                check: Arc::clone(&check),
-                finding: Arc::new(finding),
-            });
+        for place in 0..pool.members().len() {
+            let finding = Finding { took: AtomicU64::new(NOT_YET), why: ArcSwapOption::empty() };
+            let (pool, check, finding) = (Arc::clone(pool), Arc::clone(&check), Arc::new(finding));
+            self.probes.push(Probe { pool, place, check, finding });
         }
     }
 
@@ -139,7 +126,7 @@ impl Probe {
             let began = Instant::now();
             self.check_once(member, &mut health).await;
             // A check that took longer than that is followed by the next at once.
-            sleep_until(began + jittered(self.check.every, random.next())).await;
+            sleep_until(began + random.about(self.check.every)).await;
         }
     }
 
@@ -147,7 +134,7 @@ impl Probe {
         let began = Instant::now();
         let found = self.check.run(member.endpoint()).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
-        let (pool, endpoint) = (&*self.finding.pool, &*self.finding.endpoint);
+        let (pool, endpoint) = (&*self.pool.settings.name, &*member.endpoint().label);
         let ours = found.as_ref().is_err_and(Wrong::is_ours);
         let changed = if ours { None } else { health.observe(found.is_ok()) };
         let wrong = found.err().map(|wrong| wrong.to_string());
@@ -174,21 +161,17 @@ impl Probe {
         self.finding.took.store(took, Ordering::Release);
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> Option<Standing> {
+        let member = self.pool.members().get(self.place)?;
         let took = self.finding.took.load(Ordering::Acquire);
-        Standing {
-            pool: self.finding.pool.clone(),
-            endpoint: self.finding.endpoint.clone(),
-            up: self.pool.members().get(self.place).is_some_and(Member::is_up),
+        Some(Standing {
+            pool: self.pool.settings.name.clone(),
+            endpoint: member.endpoint().label.clone(),
+            up: member.is_up(),
             took: (took != NOT_YET).then(|| Duration::from_micros(took)),
             why: self.finding.why.load_full(),
-        }
+        })
     }
-}
-
-/// Plus or minus a tenth, so that many checks, and those of many proxies, do not keep coming together.
-fn jittered(every: Duration, random: u64) -> Duration {
-    every.mul_f64(0.9 + 0.2 * (random >> 32) as f64 / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

@@ -8,17 +8,20 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_proxy::upstream::Random;
 use lockgate_proxy::upstream::name::Name;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+
+/// How long the first answers are waited for: a name server that is down must not hold up the start.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 type Lookup = Arc<dyn Fn(Arc<Name>) -> Answer + Send + Sync>;
@@ -43,7 +46,7 @@ pub(crate) struct Resolving {
 
 #[derive(Clone, Copy)]
 struct Pace {
-    /// After an answer, plus or minus a tenth, so that many names do not keep asking together.
+    /// After an answer, plus or minus a tenth.
     refresh: Duration,
     /// The least time between two resolutions of a name, whatever the workers say; also the first pause
     /// after a failure.
@@ -99,6 +102,7 @@ fn ask_system(name: Arc<Name>) -> Answer {
 
 async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered: Arc<Semaphore>) {
     let Resolved { name, woken } = resolved;
+    let random = Random::new();
     let mut failures = 0;
     let mut answered = Some(answered);
     loop {
@@ -123,24 +127,18 @@ async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered:
             answered.add_permits(1);
         }
         sleep(pace.least).await;
-        let rest = pause(&name, failures, pace).saturating_sub(pace.least);
+        let rest = pause(&random, failures, pace).saturating_sub(pace.least);
         // Ends early when a worker says that the addresses do not answer.
         let _ = timeout(rest, woken.notified()).await;
     }
 }
 
 /// 30 s ± 10 % after an answer; 1, 2, 4 … 30 s after failures in a row.
-fn pause(name: &Name, failures: u32, pace: Pace) -> Duration {
+fn pause(random: &Random, failures: u32, pace: Pace) -> Duration {
     match failures {
-        0 => pace.refresh.mul_f64(0.9 + 0.2 * fraction(name)),
+        0 => random.about(pace.refresh),
         _ => pace.least.saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX)).min(pace.refresh),
     }
-}
-
-/// A number in 0..1 that differs each time and from name to name: every `RandomState` has new keys.
-fn fraction(name: &Name) -> f64 {
-    let hash = RandomState::new().hash_one(name.host());
-    (hash >> 32) as f64 / f64::from(u32::MAX)
 }
 
 fn some_address(addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
@@ -348,13 +346,12 @@ mod tests {
 
     #[test]
     fn failures_back_off_up_to_the_refresh() {
-        let name = Name::new("app.internal", 1, || {});
-        let seconds = |failures| pause(&name, failures, PACE).as_secs();
+        let random = Random::seeded(1);
+        let seconds = |failures| pause(&random, failures, PACE).as_secs();
         assert_eq!(
             [1, 2, 3, 4, 5, 6, 7, 32, 33, u32::MAX].map(seconds),
             [1, 2, 4, 8, 16, 30, 30, 30, 30, 30]
         );
-        let refreshed = pause(&name, 0, PACE).as_secs_f64();
-        assert!((27.0..=33.0).contains(&refreshed), "{refreshed}");
+        assert_ne!(pause(&random, 0, PACE), pause(&random, 0, PACE));
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::assemble::{Assembly, FIRST_ANSWERS};
+use crate::assemble::Assembly;
 use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, Endpoints, Phase, Readiness};
@@ -25,7 +25,7 @@ use crate::signals::{Asked, Signals};
 use crate::start::{self, Prepared, SocketFile};
 use crate::watch::Watch;
 use crate::worker::{Order, Orders};
-use crate::{operator_log, print, state, systemd};
+use crate::{operator_log, print, resolver, state, systemd};
 
 /// For connections that were cut to be closed, and for the log to be written.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
@@ -68,7 +68,7 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     let mut signals = Signals::new()?;
     // A connection that came before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
-    resolving.first_answers(FIRST_ANSWERS).await;
+    resolving.first_answers(resolver::PATIENCE).await;
     // What takes a descriptor takes it before the first connection can have the last one.
     let watch = Watch::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared)?;

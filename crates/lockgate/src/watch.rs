@@ -1,4 +1,4 @@
-//! Tells when certificate files have changed, however they were replaced.
+//! Tells when files have changed that are read again then, however they were replaced: certificates, keys, users.
 //!
 //! Reads no file and judges none: it compares stamps. inotify says when to look, a slow poll looks where
 //! inotify is silent (network and overlay file systems).
@@ -54,7 +54,7 @@ impl Watch {
     /// logged and the poll has to do.
     pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let events = open().inspect_err(|error| {
-            tracing::warn!(%error, "no inotify: changed certificates are noticed within 10 seconds");
+            tracing::warn!(%error, "no inotify: changed files are noticed within 10 seconds");
         });
         Self::with(files, events.ok(), PACE)
     }

@@ -70,9 +70,9 @@ pub(super) const POOL: &[Key] = &[
         "retry",
         Either(&[False, Table(RETRY)]),
         Within,
-        "false",
-        "Requests are sent again, to another endpoint, when the first one gave no answer: idempotent ones, and others \
-         only when nothing of them was sent. `false` never does.",
+        r#"{ times = 2, budget = "10%" }"#,
+        "Requests are sent again, to another endpoint, when the first one gave no answer, or falls by its checks before \
+         it does: idempotent ones, and others only when nothing of them was sent. `false` never does.",
     ),
     TLS_TO,
     PROXY_PROTOCOL,

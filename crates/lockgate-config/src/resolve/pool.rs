@@ -37,7 +37,7 @@ impl Resolver<'_> {
 
     fn named_pool(&mut self, one: &Keyed) -> Option<Pool> {
         let view = View { keys: pool_keys(), layers: vec![&one.table] };
-        let endpoints = endpoints(&view.written("endpoints")?)?;
+        let endpoints = self.endpoints(&view.written("endpoints")?)?;
         let tls = self.tls_to(&view, &endpoints);
         let health = self.health(&view, &endpoints, tls.as_ref());
         let balance = match view.value("balance") {
@@ -72,17 +72,35 @@ impl Resolver<'_> {
                     self.beside_a_pool(&long, name);
                     return self.pool_called(name, &to.at);
                 }
-                let endpoints = endpoints(&to)?;
+                let endpoints = self.endpoints(&to)?;
                 let tls = self.tls_to(&long, &endpoints);
                 let proxy_protocol = long.proxy_version("proxy_protocol");
                 let pool = Pool { tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
                 Some(self.add(pool))
             }
             _ => {
-                let pool = anonymous(endpoints(&written)?, &written.at);
+                let pool = anonymous(self.endpoints(&written)?, &written.at);
                 Some(self.add(pool))
             }
         }
+    }
+
+    /// One endpoint or a list; nothing when one of them was a mistake.
+    fn endpoints(&mut self, written: &Checked) -> Option<Vec<Endpoint>> {
+        let endpoints: Vec<Endpoint> = match &written.value {
+            Value::List(items) => items.iter().map(endpoint).collect::<Option<_>>()?,
+            _ => vec![endpoint(written)?],
+        };
+        let mut known: HashMap<&EndpointAddr, &At> = HashMap::new();
+        for Endpoint { addr, at, .. } in &endpoints {
+            if let Some(first) = known.insert(addr, at) {
+                let message = format!("{addr} is in this pool already");
+                let why = "another endpoint would be no other one";
+                let cure = format!("remove it; for a larger share write {{ addr = \"{addr}\", weight = 2 }}");
+                self.report.push_pair(Code::SameEndpoint, at, (&message, why, &cure), (first, "here"));
+            }
+        }
+        Some(endpoints)
     }
 
     fn add(&mut self, pool: Pool) -> usize {
@@ -178,6 +196,12 @@ impl Resolver<'_> {
                 body: long.text("body"),
             },
         };
+        let unix = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Unix(_));
+        if let (Some(written), true) = (long.written("port"), endpoints.iter().all(unix)) {
+            let message = "`port` has no effect";
+            let why = "a Unix socket has none";
+            self.report.push_at(Code::NoEffect, &written.at, message, why, "remove it");
+        }
         let tls = match long.written("tls").map(|written| written.value) {
             None => of_pool.cloned(),
             Some(_) => self.tls_to(&long, endpoints),
@@ -313,14 +337,6 @@ fn range(value: &Value) -> Option<std::ops::RangeInclusive<u16>> {
 fn header(name: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") }
-}
-
-/// One endpoint or a list; nothing when one of them was a mistake.
-fn endpoints(written: &Checked) -> Option<Vec<Endpoint>> {
-    match &written.value {
-        Value::List(items) => items.iter().map(endpoint).collect(),
-        _ => Some(vec![endpoint(written)?]),
-    }
 }
 
 fn endpoint(item: &Checked) -> Option<Endpoint> {

@@ -6,8 +6,7 @@ use crate::check::{Checked, Id, Keyed, Named, Table, Value};
 use crate::codes::Code;
 use crate::keys;
 use crate::model::{
-    Action, Answer, BasicAuth, Cidr, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route,
-    Rules,
+    Action, Answer, BasicAuth, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route, Rules,
 };
 use crate::place::At;
 
@@ -193,8 +192,8 @@ impl Resolver<'_> {
             rates,
             limit: limit(view),
             auth: auth(view),
-            allow: networks(view, "allow"),
-            deny: networks(view, "deny"),
+            allow: view.networks("allow"),
+            deny: view.networks("deny"),
             timeouts: self.timeouts(view),
             rewrite_location: view.on("rewrite_location"),
             error_pages: error_pages(view),
@@ -333,11 +332,6 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
         }
     }
     pages
-}
-
-fn networks(view: &View<'_>, key: &str) -> Vec<Cidr> {
-    let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
-    view.list(key).into_iter().filter_map(network).collect()
 }
 
 fn auth(view: &View<'_>) -> Option<BasicAuth> {

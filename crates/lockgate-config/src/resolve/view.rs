@@ -8,7 +8,7 @@ use crate::check::{Absolute, Checked, Checker, Table, Value};
 use crate::document;
 use crate::environment::Environment;
 use crate::keys::{self, Key, Unset};
-use crate::model::ListenAddr;
+use crate::model::{Cidr, ListenAddr};
 use crate::place::Source;
 use crate::report::Report;
 
@@ -94,6 +94,11 @@ impl<'a> View<'a> {
 
     pub(super) fn list(&self, name: &str) -> Vec<Checked> {
         if let Value::List(items) = self.value(name) { items } else { Vec::new() }
+    }
+
+    pub(super) fn networks(&self, name: &str) -> Vec<Cidr> {
+        let network = |item: Checked| if let Value::Network(cidr) = item.value { Some(cidr) } else { None };
+        self.list(name).into_iter().filter_map(network).collect()
     }
 
     pub(super) fn texts(&self, name: &str) -> Vec<String> {

@@ -20,7 +20,7 @@ use lockgate_http::head::{BodyLength, ResponseHead, Version};
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::clock::{Cut, Guard, Waiting};
+use crate::clock::{Asked, Cut, Guard, Waiting};
 use crate::exchange::{Exchange, Failure, lap};
 use crate::h1::{self, Link, ReadError, poll_pump};
 use crate::site::Rules;
@@ -69,7 +69,7 @@ impl Unanswered {
     /// We do not wait any longer.
     fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
         let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
-        let late = cut == Cut::Deadline;
+        let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         Self { failure: Failure::cut(cut, fault), sent: up.writer.has_sent(), worth: late, late }
     }
 
@@ -131,14 +131,21 @@ impl Proxy {
             }
             let mut answer = exchange.worker.answers.take();
             let place = lease.place();
-            let asked = self.ask(exchange, &mut lease.link, (place, clock), &mut replay, &mut answer).await;
+            let again = idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
+            let asking = Asked {
+                upstream: self.upstream,
+                member: lease.member(),
+                since: clock,
+                tried: again.then_some(tried),
+            };
+            let asked = self.ask(exchange, &mut lease.link, asking, &mut replay, &mut answer).await;
             let waited = exchange.guard.watch().asked.take();
             let unanswered = match asked {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
                     match waited {
-                        Some((_, since)) => {
+                        Some(Asked { since, .. }) => {
                             let waited = clock.saturating_duration_since(since);
                             lease.endpoint().answered(waited, exchange.guard.clock().now());
                         }
@@ -198,7 +205,7 @@ impl Proxy {
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
             if wanted != Wanted::New
-                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now))
+                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now, tried))
             {
                 return Ok(lease);
             }
@@ -225,7 +232,7 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_>,
         up: &mut Link,
-        (place, began): (usize, Instant),
+        asking: Asked,
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
@@ -261,8 +268,9 @@ impl Proxy {
                             uploaded = true;
                             guard.watch().waits(Waiting::Otherwise);
                             // How long the client has taken to send it is not the endpoint's doing.
-                            let since = if at_once { began } else { Instant::now() };
-                            guard.watch().asked.set(Some((place, since)));
+                            let since = if at_once { asking.since } else { Instant::now() };
+                            let tried = asking.tried.filter(|_| replay.is_whole());
+                            guard.watch().asked.set(Some(Asked { since, tried, ..asking }));
                             if let Some(response) = self.response {
                                 guard.phase(response);
                             }
@@ -312,7 +320,10 @@ impl Proxy {
                 return Ok(());
             }
             exchange.outcome.awaited |= answer.status == 100;
+            // While the client takes it, the endpoint is not waited for.
+            let asked = guard.watch().asked.take();
             Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            guard.watch().asked.set(asked);
             if answer.status == 100 && !std::mem::replace(&mut invited, true) && !uploaded {
                 guard.settle();
             }

@@ -122,6 +122,9 @@ pub struct Checker {
 
 impl Checker {
     /// Reads the file at `path`. The verifier is the process's, whatever the number of files.
+    ///
+    /// # Errors
+    /// As [`Htpasswd::load`].
     pub fn load(path: &Path, verifier: Arc<Verifier>) -> Result<Self, LoadError> {
         let users = ArcSwap::from_pointee(Htpasswd::load(path)?);
         Ok(Self { path: path.to_owned(), users, verifier })
@@ -134,6 +137,9 @@ impl Checker {
 
     /// Reads the file anew, for requests from now on; with a mistake in it, the users stay as they are. What was
     /// remembered of a user whose line has changed or gone is remembered no longer.
+    ///
+    /// # Errors
+    /// As [`Htpasswd::load`].
     pub fn reload(&self) -> Result<(), LoadError> {
         self.users.store(Arc::new(Htpasswd::load(&self.path)?));
         Ok(())

@@ -1,7 +1,7 @@
 //! The file of users and their passwords, as `htpasswd` and `mkpasswd` write them: `user:hash` on each line.
 //!
 //! Lines that begin with `#` and empty ones are left out; what follows a second colon is a comment, as in Apache and
-//! nginx. A file with a mistake is not taken at all, and all its mistakes are told at once.
+//! nginx. A file with a mistake is not taken at all; its mistakes are told at once, the first of them by line.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::password_hash::{HashError, PasswordHash};
 
 /// Some hundred thousand users; what is longer is not a file of them.
 const LONGEST: u64 = 16 << 20;
-/// Mistakes that are told; of a file of another kind every line is one.
+/// Mistakes that are told and kept: in a file of another kind every line is one, and there may be millions.
 const TOLD: usize = 20;
 
 /// The name of a user who is who he says.
@@ -34,6 +34,25 @@ pub(super) struct Account {
 pub struct Htpasswd {
     accounts: Vec<Arc<Account>>,
     by_name: HashMap<User, Arc<Account>, RandomState>,
+}
+
+/// The lines that are not taken.
+#[derive(Debug, Default)]
+pub struct Mistakes {
+    /// The first 20, by line; at least one.
+    pub told: Vec<Mistake>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Mistakes {
+    fn push(&mut self, line: usize, problem: Problem) {
+        if self.told.len() < TOLD {
+            self.told.push(Mistake { line, problem });
+        } else {
+            self.more += 1;
+        }
+    }
 }
 
 /// One line that is not taken, and why.
@@ -97,13 +116,16 @@ pub enum LoadError {
     Mistakes {
         /// The file.
         path: PathBuf,
-        /// All of them, by line.
-        mistakes: Vec<Mistake>,
+        /// Which ones.
+        mistakes: Mistakes,
     },
 }
 
 impl Htpasswd {
     /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, is longer than 16 MB, or a line of it is a mistake.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
         let read = |error| LoadError::Read { path: path.to_owned(), error };
         let mut text = Vec::new();
@@ -115,18 +137,21 @@ impl Htpasswd {
     }
 
     /// Reads the text of a file.
-    pub fn parse(text: &[u8]) -> Result<Self, Vec<Mistake>> {
+    ///
+    /// # Errors
+    /// The lines that are neither empty, nor a comment, nor a user with a hash that can be checked.
+    pub fn parse(text: &[u8]) -> Result<Self, Mistakes> {
         let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
         let mut users = Self::default();
         let mut lines: HashMap<User, usize, RandomState> = HashMap::default();
-        let mut mistakes = Vec::new();
+        let mut mistakes = Mistakes::default();
         for (line, bytes) in (1..).zip(text.split(|&byte| byte == b'\n')) {
             match account(bytes) {
                 Ok(None) => {}
                 Ok(Some(account)) => {
                     if let Some(&first) = lines.get(&account.name) {
                         let user = account.name.as_ref().to_owned();
-                        mistakes.push(Mistake { line, problem: Problem::Twice { user, first } });
+                        mistakes.push(line, Problem::Twice { user, first });
                         continue;
                     }
                     let account = Arc::new(account);
@@ -134,10 +159,10 @@ impl Htpasswd {
                     users.by_name.insert(Arc::clone(&account.name), Arc::clone(&account));
                     users.accounts.push(account);
                 }
-                Err(problem) => mistakes.push(Mistake { line, problem }),
+                Err(problem) => mistakes.push(line, problem),
             }
         }
-        if mistakes.is_empty() { Ok(users) } else { Err(mistakes) }
+        if mistakes.told.is_empty() { Ok(users) } else { Err(mistakes) }
     }
 
     /// How many users there are.
@@ -180,18 +205,18 @@ fn account(line: &[u8]) -> Result<Option<Account>, Problem> {
 /// Mistakes as lines of `file:line: why`.
 struct Lines<'a> {
     path: &'a Path,
-    mistakes: &'a [Mistake],
+    mistakes: &'a Mistakes,
 }
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, Mistake { line, problem }) in self.mistakes.iter().take(TOLD).enumerate() {
+        for (number, Mistake { line, problem }) in self.mistakes.told.iter().enumerate() {
             let end = if number == 0 { "" } else { "\n" };
             write!(f, "{end}{}:{line}: {problem}", self.path.display())?;
         }
-        match self.mistakes.len().checked_sub(TOLD) {
-            None | Some(0) => Ok(()),
-            Some(more) => write!(f, "\n{}: {more} more like these", self.path.display()),
+        match self.mistakes.more {
+            0 => Ok(()),
+            more => write!(f, "\n{}: {more} more like these", self.path.display()),
         }
     }
 }
@@ -252,6 +277,7 @@ mod tests {
     #[test]
     fn of_many_mistakes_the_first_are_told_and_the_rest_counted() {
         let mistakes = Htpasswd::parse("x\n".repeat(50).as_bytes()).unwrap_err();
+        assert_eq!((mistakes.told.len(), mistakes.more), (20, 30));
         let told = LoadError::Mistakes { path: "users".into(), mistakes }.to_string();
         assert_eq!(told.lines().count(), 21);
         assert!(told.ends_with("users: 30 more like these"));

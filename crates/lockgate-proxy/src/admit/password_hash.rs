@@ -69,6 +69,9 @@ const ANEW: &str = "make it anew with `htpasswd -B FILE USER` or `mkpasswd -m sh
 
 impl PasswordHash {
     /// Reads a hash as it stands in the file.
+    ///
+    /// # Errors
+    /// When it is of a kind that is not taken, is damaged, or takes too much or too little work to check.
     pub fn parse(text: &str) -> Result<Self, HashError> {
         let scheme = match text.as_bytes() {
             [b'$', b'2', b'a' | b'b' | b'y', b'$', ..] => bcrypt(text)?,

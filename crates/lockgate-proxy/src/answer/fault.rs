@@ -55,6 +55,8 @@ pub enum Fault {
     WriteTimeout,
     /// The endpoint did not answer in time.
     ResponseTimeout,
+    /// The endpoint was found to be down before it answered.
+    EndpointDown,
     /// The endpoint's answer ended early.
     ResponseIncomplete,
     /// The endpoint's answer is no HTTP, or can be read in more than one way.
@@ -87,7 +89,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -112,6 +114,7 @@ impl Fault {
         Self::ConnectionTerminated,
         Self::WriteTimeout,
         Self::ResponseTimeout,
+        Self::EndpointDown,
         Self::ResponseIncomplete,
         Self::BadResponse,
         Self::ResponseHeadTooLarge,
@@ -201,6 +204,13 @@ impl Fault {
             Self::ResponseTimeout => {
                 row(504, "http_response_timeout", TooSlow, Upstream, "the application did not answer in time")
             }
+            Self::EndpointDown => row(
+                503,
+                "destination_unavailable",
+                TooSlow,
+                Upstream,
+                "the application went down before it answered",
+            ),
             Self::ResponseIncomplete => {
                 row(502, "http_response_incomplete", UpstreamClosed, Upstream, "the answer ended early")
             }

@@ -157,14 +157,19 @@ fn a_settled_connection_has_no_deadline_but_stays_cut_for_any_other_reason() {
 
 /// A drain that comes in the tick that ends a phase must not be forgotten with the phase.
 #[test]
-fn a_drain_is_stronger_than_a_phase_that_has_just_run_out() {
-    let clock = old_clock();
-    let guard = clock.watch();
-    guard.phase(Duration::ZERO);
-    tick(&clock);
-    clock.each(|watch| watch.cut(Cut::Drain));
-    guard.settle();
-    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Drain)));
+fn a_drain_is_stronger_than_what_has_just_ended_a_phase() {
+    for cut in [Cut::Deadline, Cut::Slow, Cut::EndpointDown] {
+        let guard = clock().watch();
+        guard.watch().cut(cut);
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(cut)));
+        guard.settle();
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+        for cut in [cut, Cut::Drain, cut] {
+            guard.watch().cut(cut);
+        }
+        guard.settle();
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Drain)), "{cut:?}");
+    }
 }
 
 #[test]

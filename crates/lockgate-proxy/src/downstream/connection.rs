@@ -450,6 +450,7 @@ pub(super) fn address(peer: Peer) -> Address {
 pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
     match cut {
         Cut::Deadline | Cut::Slow => Ending::because(Cause::TooSlow, Side::Downstream, phase),
+        Cut::EndpointDown => Ending::because(Cause::TooSlow, Side::Upstream, phase),
         Cut::Idle => Ending::new(Cause::Idle, Side::Lockgate),
         Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),

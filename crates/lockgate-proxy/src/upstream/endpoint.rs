@@ -95,8 +95,11 @@ impl Endpoint {
 
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
-        let port = self.label.rsplit_once(':')?.1.parse().ok()?;
-        if matches!(self.place, Place::Unix(_)) { None } else { Some((&self.host, port)) }
+        match &self.place {
+            Place::Ip(address) => Some((&self.host, address.port())),
+            Place::Name(name) => Some((&self.host, name.port())),
+            Place::Unix(_) => None,
+        }
     }
 
     /// Connections that the process has to it, or is making.

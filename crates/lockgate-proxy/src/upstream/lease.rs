@@ -161,9 +161,13 @@ impl Upstream {
     fn choose(&self, tried: Tried, now: u64) -> Option<(usize, Hold)> {
         let members = self.pool.members();
         let usable = |member: usize| !is_tried(tried, member) && !members[member].endpoint().is_full();
-        let member = self.pool.choose(usable, self.random.next(), now)?;
-        // Another worker may have been quicker.
-        members[member].endpoint().try_take().map(|hold| (member, hold))
+        loop {
+            let member = self.pool.choose(usable, self.random.next(), now)?;
+            // Where another worker was quicker it is full now, and another member is next.
+            if let Some(hold) = members[member].endpoint().try_take() {
+                return Some((member, hold));
+            }
+        }
     }
 
     /// Waits for a place at a member that was not tried.
@@ -204,6 +208,13 @@ impl Upstream {
             }
         }
         None
+    }
+
+    /// Whether a member that is not in `tried` could be asked now.
+    pub fn has_another(&self, tried: Tried) -> bool {
+        let members = self.pool.members().iter().enumerate();
+        let mut usable = members.filter(|(at, member)| member.is_up() && !is_tried(tried, *at));
+        usable.any(|(_, member)| !member.endpoint().is_full())
     }
 
     /// Whether one more attempt may be made, which it then counts.
@@ -282,6 +293,11 @@ impl Lease {
         self.in_flight.endpoint()
     }
 
+    /// The endpoint's place among the members of the pool.
+    pub fn member(&self) -> usize {
+        self.member
+    }
+
     /// The place of the endpoint among the process's, for counters.
     pub fn place(&self) -> usize {
         self.upstream.first + self.member
@@ -319,14 +335,16 @@ impl Lease {
 }
 
 impl Private {
-    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room.
-    pub fn take(self, upstream: &Rc<Upstream>, now: u64) -> Option<Lease> {
+    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room; that is then
+    /// among those that were tried.
+    pub fn take(self, upstream: &Rc<Upstream>, now: u64, tried: &mut Tried) -> Option<Lease> {
         let member = self.upstream.pool.members().get(self.member)?;
         let old = now.saturating_sub(self.since) >= self.upstream.pool.settings.keeping.lifetime;
         if old || !Rc::ptr_eq(&self.upstream, upstream) || !member.is_up() || !lives(&self.link, true) {
             return None;
         }
         let hold = member.endpoint().try_take()?;
+        *tried |= bit(self.member);
         let (avoided, in_flight) = (member.endpoint().is_avoided(now), member.endpoint().begin());
         let Self { link, requests, member, upstream, .. } = self;
         Some(Lease { link, requests, dialled: None, avoided, in_flight, hold, member, upstream })

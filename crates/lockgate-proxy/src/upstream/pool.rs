@@ -5,6 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
@@ -128,30 +129,31 @@ impl Pool {
     /// Waits for a place at one of the members that are up and of which `usable` says yes.
     ///
     /// # Errors
-    /// When as many wait already as may, or none becomes free in time.
+    /// When there is none, as many wait already as may, or none becomes free in time.
     pub async fn queue(
         &self,
         guard: &Guard,
         usable: impl Fn(usize) -> bool,
     ) -> Result<(usize, Hold), DialError> {
         let Queue { max, wait } = self.settings.queue;
-        let _place = Queued::enter(&self.queued, max).ok_or(DialError::QueueFull)?;
         let members = self.members.iter().enumerate().filter(|(at, member)| member.is_up() && usable(*at));
-        let mut waiting: Vec<_> =
-            members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).collect();
+        let (mut places, mut waiting): (Vec<_>, Vec<_>) =
+            members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).unzip();
         if waiting.is_empty() {
             return Err(DialError::Down);
         }
+        let _place = Queued::enter(&self.queued, max).ok_or(DialError::QueueFull)?;
         guard.phase(wait);
-        let first = guard.within(poll_fn(|cx| {
-            let mut polled =
-                waiting.iter_mut().map(|(at, place)| place.as_mut().poll(cx).map(|hold| (*at, hold)));
-            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
-        }));
-        first.await.map_err(|cut| match cut {
-            Cut::Deadline => DialError::Full,
-            cut => DialError::Cut(cut),
-        })
+        while !waiting.is_empty() {
+            let (first, hold) = guard.within(first_free(&mut waiting)).await.map_err(no_place)?;
+            drop(waiting.swap_remove(first));
+            let at = places.swap_remove(first);
+            // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
+            if self.members.get(at).is_some_and(Member::is_up) {
+                return Ok((at, hold));
+            }
+        }
+        Err(DialError::Down)
     }
 
     /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
@@ -179,11 +181,11 @@ impl Pool {
         }
         while !full.is_empty() {
             guard.phase(limit);
-            let hold = guard.within(first_free(&full)).await.map_err(|cut| match cut {
-                Cut::Deadline => DialError::Full,
-                cut => DialError::Cut(cut),
-            })?;
-            full.retain(|endpoint| !Arc::ptr_eq(endpoint, hold.endpoint()));
+            let mut waiting: Vec<_> = full.iter().map(|endpoint| Box::pin(endpoint.take())).collect();
+            let (first, hold) = guard.within(first_free(&mut waiting)).await.map_err(no_place)?;
+            // What becomes free while this one is tried is others'.
+            drop(waiting);
+            full.remove(first);
             match self.attempt(hold, guard, limit, header).await {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 done => return done,
@@ -305,14 +307,22 @@ async fn dial_target(target: &Target, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-/// The first place that becomes free at one of `endpoints`.
-async fn first_free(endpoints: &[&Arc<Endpoint>]) -> Hold {
-    let mut waiting: Vec<_> = endpoints.iter().map(|endpoint| Box::pin(endpoint.take())).collect();
+/// The first place of those that are waited for, and which of them it is.
+async fn first_free<F: Future<Output = Hold>>(waiting: &mut [Pin<Box<F>>]) -> (usize, Hold) {
     poll_fn(|cx| {
-        let mut polled = waiting.iter_mut().map(|place| place.as_mut().poll(cx));
+        let places = waiting.iter_mut().enumerate();
+        let mut polled = places.map(|(at, place)| place.as_mut().poll(cx).map(|hold| (at, hold)));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
+}
+
+/// What ends the wait for a place.
+fn no_place(cut: Cut) -> DialError {
+    match cut {
+        Cut::Deadline => DialError::Full,
+        cut => DialError::Cut(cut),
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! Random numbers for choosing among endpoints, one generator for each worker. Not for secrets.
+//! Random numbers for choosing among endpoints and for spreading what would come together. Not for secrets.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): an addition and five
 /// operations a number, and no seed is a bad one.
@@ -28,6 +29,11 @@ impl Random {
         self.state.set(state);
         mix(state)
     }
+
+    /// `time`, plus or minus a tenth: what is done again and again in many places does not keep coming together.
+    pub fn about(&self, time: Duration) -> Duration {
+        time.mul_f64(0.9 + 0.2 * (self.next() >> 32) as f64 / f64::from(u32::MAX))
+    }
 }
 
 impl Default for Random {
@@ -52,6 +58,13 @@ mod tests {
         let (one, other) = (Random::seeded(7), Random::seeded(7));
         assert!((0..100).all(|_| one.next() == other.next()));
         assert_ne!(Random::new().next(), Random::new().next());
+    }
+
+    #[test]
+    fn about_a_time_is_within_a_tenth_of_it() {
+        let random = Random::seeded(1);
+        let times: Vec<_> = (0..1_000).map(|_| random.about(Duration::from_secs(100)).as_secs()).collect();
+        assert_eq!((times.iter().min(), times.iter().max()), (Some(&90), Some(&109)));
     }
 
     #[test]

@@ -21,8 +21,7 @@ pub(super) struct Pools {
     made: HashMap<usize, Option<Arc<Pool>>>,
     /// Tables with the same endpoint share its counts and its `max`.
     endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
-    /// By their names.
-    pub(super) all: Vec<(String, Arc<Pool>)>,
+    pub(super) all: Vec<Arc<Pool>>,
     /// Everything that authorities are read for, with the name of its pool.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: Resolver,
@@ -66,15 +65,15 @@ impl Pools {
         };
         let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
         if let Some(check) = check {
-            self.prober.watch(&name, &pool, check);
+            self.prober.watch(&pool, check);
         }
-        self.all.push((name, Arc::clone(&pool)));
+        self.all.push(Arc::clone(&pool));
         Some(pool)
     }
 
     /// Its own name, or that of its first user: no two pools have the same, for metrics tell them apart by it.
     fn name(&self, written: &config::Pool, user: &str) -> String {
-        let taken = |name: &str| self.all.iter().any(|(known, _)| known == name);
+        let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
             return name.to_owned();

@@ -145,9 +145,10 @@ impl Guards {
 
 /// Hashes take long and are waited for: two at once, where that leaves the workers half of the machine.
 fn verifying_threads() -> NonZeroUsize {
-    let available = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    NonZeroUsize::new(available / 2)
-        .map_or(NonZeroUsize::MIN, |half| half.min(NonZeroUsize::MIN.saturating_add(1)))
+    match thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+        0..4 => NonZeroUsize::MIN,
+        4.. => NonZeroUsize::MIN.saturating_add(1),
+    }
 }
 
 fn page(path: &Path) -> Result<Page, String> {

@@ -138,56 +138,55 @@ impl Assembler<'_> {
                 self.redirect(&mut table, one, hosts);
             }
         }
-        let Table { hosts, sites, routes, site_places, route_places } = table;
-        match Router::build(hosts) {
-            Ok((router, unreachable)) => {
-                for one in unreachable {
-                    let raw = |route: usize| routes.get(route).is_some_and(|route| route.rules.raw_paths);
-                    let at = match &one {
-                        Unreachable::Path { route, .. } if raw(*route) => continue,
-                        Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
-                            route_places.get(*route)
-                        }
-                        Unreachable::Site { site } | Unreachable::Host { site, .. } => site_places.get(*site),
-                    };
-                    let Some(at) = at else { continue };
-                    self.mistakes.warn(
-                        Code::Unreachable,
-                        at,
-                        "no request reaches this",
-                        &one.to_string(),
-                        "",
-                    );
-                }
-                whole.then(|| site::Sites {
-                    router,
-                    sites,
-                    routes,
-                    limits: Limits {
-                        head: usize::try_from(config.limits.head).unwrap_or(usize::MAX),
-                        fields: config.limits.fields,
-                    },
-                    head: config.timeouts.head,
-                    idle: config.timeouts.idle,
-                    requests: config.limits.requests.unwrap_or(u64::MAX),
-                    rates: rules::rates(&config.rates),
-                })
-            }
+        let (router, unreachable) = match Router::build(std::mem::take(&mut table.hosts)) {
+            Ok(built) => built,
             Err(clashes) => {
-                for clash in &clashes {
-                    let (places, pair) = match clash {
-                        Clash::Host { sites, .. } => (&site_places, *sites),
-                        Clash::Route { routes, .. } => (&route_places, *routes),
-                    };
-                    let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else {
-                        continue;
-                    };
-                    let cure = "make one of them more specific, or name a method in it";
-                    let texts = (&*clash.to_string(), "this one", cure);
-                    self.mistakes.pair(Code::Ambiguous, second, texts, (first, "and this one"));
-                }
-                None
+                self.ambiguous(&table, &clashes);
+                return None;
             }
+        };
+        self.unreachable(&table, &unreachable);
+        whole.then(|| site::Sites {
+            router,
+            sites: table.sites,
+            routes: table.routes,
+            limits: Limits {
+                head: usize::try_from(config.limits.head).unwrap_or(usize::MAX),
+                fields: config.limits.fields,
+            },
+            head: config.timeouts.head,
+            idle: config.timeouts.idle,
+            requests: config.limits.requests.unwrap_or(u64::MAX),
+            rates: rules::rates(&config.rates),
+        })
+    }
+
+    fn unreachable(&mut self, table: &Table, unreachable: &[Unreachable]) {
+        let raw = |route: usize| table.routes.get(route).is_some_and(|route| route.rules.raw_paths);
+        for one in unreachable {
+            let at = match one {
+                Unreachable::Path { route, .. } if raw(*route) => continue,
+                Unreachable::Path { route, .. } | Unreachable::Connect { route, .. } => {
+                    table.route_places.get(*route)
+                }
+                Unreachable::Site { site } | Unreachable::Host { site, .. } => table.site_places.get(*site),
+            };
+            if let Some(at) = at {
+                self.mistakes.warn(Code::Unreachable, at, "no request reaches this", &one.to_string(), "");
+            }
+        }
+    }
+
+    fn ambiguous(&mut self, table: &Table, clashes: &[Clash]) {
+        for clash in clashes {
+            let (places, pair) = match clash {
+                Clash::Host { sites, .. } => (&table.site_places, *sites),
+                Clash::Route { routes, .. } => (&table.route_places, *routes),
+            };
+            let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else { continue };
+            let cure = "make one of them more specific, or name a method in it";
+            let texts = (&*clash.to_string(), "this one", cure);
+            self.mistakes.pair(Code::Ambiguous, second, texts, (first, "and this one"));
         }
     }
 

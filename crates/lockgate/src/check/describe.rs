@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    Action, Answer, Config, Host, LimitKey, Pattern, Pool, Probe, Route, Rules, Segment, Site, Tcp, Tls,
+    AcceptProxy, Action, Answer, Config, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion, Route, Rules,
+    Segment, Site, Tcp, Tls,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -28,10 +29,10 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
     json!({
         "listener": tcp.name,
         "tls": acceptor.zip(tcp.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
-        "accept_proxy": format!("{:?}", tcp.accept_proxy).to_lowercase(),
+        "accept_proxy": tcp.accept_proxy.name(),
         "endpoints": pool.map(endpoints),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
-        "proxy_protocol": tcp.proxy_protocol.map(|version| format!("{version:?}").to_lowercase()),
+        "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
         "timeouts": {
             "handshake": tcp.timeouts.handshake.as_secs_f64(),
             "connect": tcp.timeouts.connect.as_secs_f64(),
@@ -50,12 +51,14 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     });
     let mut tls: Vec<Value> = tls.collect();
     let first = if tls.is_empty() { Value::Null } else { tls.remove(0) };
+    // All sites on one address say the same.
+    let accept_proxy = sites.sites.first().and_then(written).map(|site| site.accept_proxy);
     let described = sites.sites.iter().filter_map(|one| Some(site(config, written(one)?, one, planned)));
     json!({
         "listener": planned.listener.name,
         "tls": first,
         "other_tls": tls,
-        "accept_proxy": format!("{:?}", planned.listener.accept_proxy).to_lowercase(),
+        "accept_proxy": accept_proxy.map(AcceptProxy::name),
         "sites": described.collect::<Vec<_>>(),
         "timeouts": {
             "handshake": planned.listener.handshake.as_secs_f64(),
@@ -196,6 +199,6 @@ fn tls(written: &Tls, acceptor: &Acceptor) -> Value {
         "suites": written.suites.iter().map(|suite| suite.name()).collect::<Vec<_>>(),
         "groups": written.groups.iter().map(|group| group.name()).collect::<Vec<_>>(),
         "alpn": written.alpn,
-        "client_certificates": written.client_auth.as_ref().map(|auth| format!("{:?}", auth.mode).to_lowercase()),
+        "client_certificates": written.client_auth.as_ref().map(|auth| auth.mode.name()),
     })
 }

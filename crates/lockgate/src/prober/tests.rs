@@ -22,8 +22,9 @@ fn endpoint(origin: &Origin) -> Arc<Endpoint> {
     Arc::new(Endpoint::new(origin.address(), "127.0.0.1".into(), place, None))
 }
 
-fn pool(endpoint: &Arc<Endpoint>) -> Arc<Pool> {
-    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None, Settings::default()))
+fn pool(name: &str, endpoint: &Arc<Endpoint>) -> Arc<Pool> {
+    let settings = Settings { name: name.to_owned(), ..Settings::default() };
+    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None, settings))
 }
 
 /// Reads the request of a check, and answers it when it is asked to.
@@ -45,9 +46,9 @@ fn answer(mut wire: Wire, status: u16) {
 fn an_endpoint_falls_and_rises_by_what_it_answers() {
     let origin = Origin::tcp();
     let endpoint = endpoint(&origin);
-    let pool = pool(&endpoint);
+    let pool = pool("app", &endpoint);
     let mut prober = Prober::default();
-    prober.watch("app", &pool, check(request()));
+    prober.watch(&pool, check(request()));
     let standings = prober.standings();
     let before = standings.now().remove(0);
     assert_eq!((before.pool.as_str(), before.endpoint), ("app", origin.address()));
@@ -82,10 +83,10 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
 fn one_endpoint_in_two_pools_is_checked_for_each() {
     let origin = Origin::tcp();
     let endpoint = endpoint(&origin);
-    let (strict, lenient) = (pool(&endpoint), pool(&endpoint));
+    let (strict, lenient) = (pool("strict", &endpoint), pool("lenient", &endpoint));
     let mut prober = Prober::default();
-    prober.watch("strict", &strict, check(request()));
-    prober.watch("lenient", &lenient, check(Ask::Connection));
+    prober.watch(&strict, check(request()));
+    prober.watch(&lenient, check(Ask::Connection));
     let standings = prober.standings();
     let _probing = prober.start().unwrap();
     let answering = origin.serve(|wire| {
@@ -107,11 +108,4 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
 #[test]
 fn nothing_to_check_takes_no_thread() {
     assert!(Prober::default().start().unwrap().is_none());
-}
-
-#[test]
-fn checks_are_spread_by_a_tenth() {
-    let every = Duration::from_secs(10);
-    assert_eq!(jittered(every, 0), Duration::from_secs(9));
-    assert_eq!(jittered(every, u64::MAX).as_millis(), 11_000);
 }

@@ -43,6 +43,11 @@ impl Replay {
         self.at += count;
     }
 
+    /// Whether all that was taken can be sent again.
+    pub(super) fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// Begins anew; `false` when that is not possible.
     pub(super) fn rewind(&mut self) -> bool {
         self.at = 0;

@@ -2,12 +2,13 @@
 //!
 //! Checks of one endpoint follow each other, so what one has found is known when the next one comes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, server_config};
+use lockgate_testkit::{DEADLINE, Http, Lockgate, Message, Origin, Serving, Tls, server_config};
 
-use super::{get, ok, pooled};
+use super::{get, ok, pooled, with_body};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const BAD: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
@@ -146,6 +147,7 @@ fn maintenance_is_what_is_answered_while_no_endpoint_is_up_and_then_only() {
     let app = App::new("app", false);
     let gate = lockgate().start(&pooled(format!(
         "endpoints = [\"{}\"]\nhealth = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", rise = 1, fall = 1 }}\n\
+         queue = {{ max = 0 }}\n\
          maintenance = {{ status = 200, body = \"<p>back soon\", type = \"text/html\" }}",
         app.serving.address()
     )));
@@ -260,4 +262,154 @@ fn a_check_speaks_to_the_endpoint_as_requests_do() {
         check.send(ok(""));
     }
     assert_eq!(up(&gate, &origin.address()), 1.0);
+}
+
+/// One whose requests a test answers, while its checks are answered by whether it is said to be well.
+struct Held {
+    serving: Serving,
+    well: Arc<AtomicBool>,
+    requests: Receiver<(Message, Http)>,
+}
+
+impl Held {
+    fn new() -> Self {
+        let (well, (pass, requests)) = (Arc::new(AtomicBool::new(true)), mpsc::channel());
+        let (is_well, pass) = (Arc::clone(&well), Mutex::new(pass));
+        let serving = Origin::tcp().serve(move |wire| {
+            let mut http = Http::over(wire.another());
+            let Some(request) = http.next_request() else { return };
+            match (request.first_line(), is_well.load(Ordering::SeqCst)) {
+                ("GET /health HTTP/1.1", true) => http.send(ok("fine")),
+                ("GET /health HTTP/1.1", false) => http.send(BAD),
+                _ => {
+                    // Nobody asks any more where the test is over.
+                    let _ = pass.lock().unwrap().send((request, http));
+                }
+            }
+        });
+        Self { serving, well, requests }
+    }
+
+    /// The next request that came, and where its answer goes.
+    fn next(&self) -> (Message, Http) {
+        self.requests.recv_timeout(DEADLINE).unwrap()
+    }
+
+    fn falls(&self, gate: &Lockgate) {
+        self.well.store(false, Ordering::SeqCst);
+        gate.wait_for_sample(
+            "lockgate_upstream_up",
+            &[&format!("endpoint=\"{}\"", self.serving.address())],
+            0.0,
+        );
+    }
+}
+
+/// A pool of these in turns, where no wait ends by itself.
+fn falling(endpoints: &[&Serving], more: &str) -> String {
+    let endpoints: Vec<_> = endpoints.iter().map(|one| format!("\"{}\"", one.address())).collect();
+    let pool = pooled(format!(
+        "endpoints = [{}]\nbalance = \"round-robin\"\n\
+         health = {{ path = \"/health\", every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}\n{more}",
+        endpoints.join(", ")
+    ));
+    format!("timeouts = {{ response = \"off\" }}\n{pool}[site.\":0\".path.\"/tick\"]\nrespond = 204\n")
+}
+
+/// Lines of the log are written with the tick: one that was asked for now says that there was one since.
+fn tick(gate: &mut Lockgate) {
+    let mut client = Http::connect(gate.address());
+    client.send(get("/tick"));
+    assert_eq!(client.answer().status(), 204);
+    while gate.next_line()["status"] != 204 {}
+}
+
+#[test]
+fn what_waits_at_an_endpoint_that_falls_is_asked_of_another_if_it_is_idempotent() {
+    let (held, other) = (Held::new(), App::new("other", true));
+    let mut gate = lockgate().start(&falling(&[&held.serving, &other.serving], ""));
+    for request in [get("/"), String::from_utf8(with_body("PUT", b"body")).unwrap()] {
+        let mut client = Http::connect(gate.address());
+        client.send(&request);
+        let (first, mut upstream) = held.next();
+        held.falls(&gate);
+        assert_eq!(client.answer().text(), "other", "{request}");
+        assert!(upstream.rest().is_empty(), "{}", first.head);
+        let line = gate.next_line();
+        assert_eq!((&line["retries"], &line["status"]), (&1.into(), &200.into()), "{line}");
+        assert_eq!(line["endpoint"], other.serving.address(), "{line}");
+        held.well.store(true, Ordering::SeqCst);
+        gate.wait_for_sample(
+            "lockgate_upstream_up",
+            &[&format!("endpoint=\"{}\"", held.serving.address())],
+            1.0,
+        );
+    }
+    assert_eq!(other.asked.load(Ordering::SeqCst), 2);
+    let fallen = format!("endpoint=\"{}\"", held.serving.address());
+    gate.wait_for_sample("lockgate_upstream_retries_total", &[&fallen], 2.0);
+    let reason = ["reason=\"destination_unavailable\"", fallen.as_str()];
+    gate.wait_for_sample("lockgate_upstream_failures_total", &reason, 2.0);
+}
+
+/// A check may fail because the endpoint is busy: what may not be asked twice, or of nobody else, is waited for.
+#[test]
+fn what_waits_at_an_endpoint_that_falls_and_cannot_go_elsewhere_waits_on() {
+    for (method, more, alone) in [("POST", "", false), ("GET", "retry = false", false), ("GET", "", true)] {
+        let (held, other) = (Held::new(), App::new("other", true));
+        let endpoints = if alone { vec![&held.serving] } else { vec![&held.serving, &other.serving] };
+        let mut gate = lockgate().start(&falling(&endpoints, more));
+        let mut client = Http::connect(gate.address());
+        client.send(with_body(method, b""));
+        let (_, mut upstream) = held.next();
+        held.falls(&gate);
+        tick(&mut gate);
+        upstream.send(ok("late"));
+        assert_eq!(client.answer().text(), "late", "{method} {more}");
+        assert_eq!(other.asked.load(Ordering::SeqCst), 0);
+    }
+}
+
+#[test]
+fn a_place_that_becomes_free_at_an_endpoint_that_fell_meanwhile_is_no_place() {
+    let held = Held::new();
+    let address = format!("\"{}\"", held.serving.address());
+    let toml = falling(&[&held.serving], "queue = { wait = \"60s\" }");
+    let gate = lockgate().start(&toml.replace(&address, &format!("{{ addr = {address}, max = 1 }}")));
+    let (mut served, mut waiting) = (Http::connect(gate.address()), Http::connect(gate.address()));
+    served.send(get("/"));
+    let (_, mut upstream) = held.next();
+    waiting.send(get("/"));
+    gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
+    held.falls(&gate);
+    upstream.send(ok("served"));
+    assert_eq!(served.answer().text(), "served");
+    let answer = waiting.answer();
+    assert_eq!(answer.status(), 503);
+    assert!(
+        answer.field("proxy-status").unwrap().contains("error=destination_unavailable"),
+        "{}",
+        answer.head
+    );
+}
+
+#[test]
+fn what_waits_at_an_endpoint_that_falls_goes_elsewhere_as_soon_as_another_has_room() {
+    let (held, other) = (Held::new(), Held::new());
+    let toml = falling(&[&held.serving, &other.serving], "queue = { max = 0 }");
+    let second = format!("\"{}\"", other.serving.address());
+    let toml = toml.replace(&second, &format!("{{ addr = {second}, max = 1 }}"));
+    let mut gate = lockgate().start(&toml);
+    let mut clients = [Http::connect(gate.address()), Http::connect(gate.address())];
+    clients[0].send(get("/first"));
+    let _held = held.next();
+    clients[1].send(get("/second"));
+    let (_, mut upstream) = other.next();
+    held.falls(&gate);
+    tick(&mut gate);
+    upstream.send(ok("second"));
+    assert_eq!(clients[1].answer().text(), "second");
+    assert_eq!(upstream.request().first_line(), "GET /first HTTP/1.1");
+    upstream.send(ok("first"));
+    assert_eq!(clients[0].answer().text(), "first");
 }

@@ -489,6 +489,35 @@ fn what_is_repeated_to_an_endpoint_that_is_told_of_its_client_begins_with_the_he
 }
 
 #[test]
+fn what_an_endpoint_that_is_told_of_its_client_does_not_answer_is_asked_of_another() {
+    let origins = [Origin::tcp(), Origin::tcp()];
+    let timeout = "timeouts = { response = \"300ms\" }\n";
+    let gate = lockgate().start(&(timeout.to_owned() + &two(&origins, "proxy_protocol = \"v1\"")));
+    let introduced = |origin: &Origin| {
+        let mut upstream = origin.http();
+        assert!(upstream.line().starts_with("PROXY TCP4 127.0.0.1 "));
+        upstream
+    };
+    let mut clients = [Http::connect(gate.address()), Http::connect(gate.address())];
+    let mut upstreams = Vec::new();
+    for (client, origin) in clients.iter_mut().zip(&origins) {
+        client.send(get("/first"));
+        let mut upstream = introduced(origin);
+        upstream.request();
+        upstream.send(ok("first"));
+        assert_eq!(client.answer().text(), "first");
+        upstreams.push(upstream);
+    }
+    // Its own connection, to the one whose turn it is next.
+    clients[0].send(get("/second"));
+    assert_eq!(upstreams[0].request().first_line(), "GET /second HTTP/1.1");
+    let mut upstream = introduced(&origins[1]);
+    assert_eq!(upstream.request().first_line(), "GET /second HTTP/1.1");
+    upstream.send(ok("second"));
+    assert_eq!(clients[0].answer().text(), "second");
+}
+
+#[test]
 fn a_body_that_waits_to_be_asked_for_goes_to_whoever_asks_last() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&plain_site(origin.address()));
