@@ -5,21 +5,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, server_config};
+use lockgate_testkit::{Http, Lockgate, Origin, Serving, Tls, server_config};
 
-use super::{get, ok, pooled};
+use super::{ask, ok, pooled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const BAD: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
 fn up(gate: &Lockgate, endpoint: &str) -> f64 {
     gate.sample("lockgate_upstream_up", &[&format!("endpoint=\"{endpoint}\"")])
-}
-
-fn ask(gate: &Lockgate) -> Message {
-    let mut client = Http::connect(gate.address());
-    client.send(get("/"));
-    client.answer()
 }
 
 /// Answers `/health` by whether it is said to be well, and everything else by its name.
