@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 
 use crate::origin::{Origin, Serving};
-use crate::wire::{Wire, shown};
+use crate::wire::{Wire, shown, until_end};
 
 /// A connection, and what was read of it too much.
 #[derive(Debug)]
@@ -145,10 +145,20 @@ impl<S: Read + Write> Http<S> {
     }
 
     /// Reads until the peer ends, and says how: `Err` is a reset, or of TLS the lack of a close_notify.
+    ///
+    /// # Panics
+    /// When it does not end.
     pub fn end(&mut self) -> (Vec<u8>, std::io::Result<()>) {
-        let mut read = std::mem::take(&mut self.unread);
-        let end = self.stream.read_to_end(&mut read).map(drop);
-        (read, end)
+        let read = std::mem::take(&mut self.unread);
+        until_end(&mut self.stream, read)
+    }
+
+    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn wait_closed(&mut self) {
+        let _ = self.end();
     }
 
     /// Checks that the peer closes without sending more.
@@ -295,8 +305,7 @@ impl Origin {
     pub fn answering(self, answer: impl Fn(&Message) -> Vec<u8> + Send + Sync + 'static) -> Serving {
         self.serve(move |wire| {
             let mut http = Http::over(wire.another());
-            while !http.unread.is_empty() || http.read_more() {
-                let request = http.request();
+            while let Some(request) = http.next_request() {
                 http.send(answer(&request));
             }
         })

@@ -3,7 +3,6 @@
 //! Killed when it is dropped.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,8 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::eventually;
+use crate::http::Http;
 use crate::lines::Lines;
-use crate::wire::Wire;
 
 pub use rustix::process::Signal;
 
@@ -207,14 +206,10 @@ impl Lockgate {
     /// # Panics
     /// When it does not answer.
     pub fn get(&self, path: &str) -> (u16, String) {
-        let mut wire = Wire::connect(self.metrics_address());
-        write!(wire, "GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n")
-            .expect("it takes a request");
-        let mut answer = String::new();
-        wire.read_to_string(&mut answer).expect("it answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-        (status.expect("a head has a status"), body.to_owned())
+        let mut client = Http::connect(self.metrics_address());
+        client.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"));
+        let answer = client.answer();
+        (answer.status(), answer.text().to_owned())
     }
 
     /// The Prometheus text.
@@ -325,8 +320,20 @@ impl Lockgate {
     /// # Panics
     /// When it has ended.
     pub fn resident(&self) -> usize {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory that it has had resident, in bytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn most_resident(&self) -> usize {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, field: &str) -> usize {
         let status = self.proc("status");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux says so");
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).expect("Linux says so");
         let kilobytes: usize = line.trim().trim_end_matches(" kB").parse().expect("a number");
         kilobytes * 1024
     }

@@ -16,7 +16,7 @@ use rustls::{
 };
 
 use crate::authority::{Authority, Issued};
-use crate::wire::{Wire, shown};
+use crate::wire::{Wire, shown, until_end};
 
 /// How a client speaks TLS; sessions are kept for resumption by whoever keeps the [`ClientConfig`].
 #[derive(Clone, Debug)]
@@ -250,10 +250,19 @@ impl Tls {
     }
 
     /// Reads until the peer ends, and says how: `Ok` is a close_notify.
+    ///
+    /// # Panics
+    /// When it does not end.
     pub fn end(&mut self) -> (Vec<u8>, io::Result<()>) {
-        let mut read = Vec::new();
-        let end = self.read_to_end(&mut read).map(drop);
-        (read, end)
+        until_end(self, Vec::new())
+    }
+
+    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn wait_closed(&mut self) {
+        let _ = self.end();
     }
 
     /// Sends a close_notify and closes the sending half of the connection; reading goes on.

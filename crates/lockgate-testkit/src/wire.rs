@@ -87,16 +87,25 @@ impl Wire {
     /// # Panics
     /// When it ends otherwise than by a close.
     pub fn rest(&mut self) -> Vec<u8> {
-        let mut read = Vec::new();
-        self.read_to_end(&mut read).expect("the peer ends in an orderly way");
+        let (read, end) = self.end();
+        end.expect("the peer ends in an orderly way");
         read
     }
 
     /// Reads until the peer ends, and says how: `Ok` is a close, `Err` a reset, say.
+    ///
+    /// # Panics
+    /// When it does not end.
     pub fn end(&mut self) -> (Vec<u8>, io::Result<()>) {
-        let mut read = Vec::new();
-        let end = self.read_to_end(&mut read).map(drop);
-        (read, end)
+        until_end(self, Vec::new())
+    }
+
+    /// Waits until the peer has ended, however it does; what it sends before is thrown away.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn wait_closed(&mut self) {
+        let _ = self.end();
     }
 
     /// Checks that the peer closes without sending more.
@@ -264,6 +273,18 @@ impl AsFd for Wire {
             Kind::Unix(stream) => stream.as_fd(),
         }
     }
+}
+
+/// Reads until `stream` ends, behind what was `read` already, and says how it ended. That nothing comes any more is no
+/// end.
+///
+/// # Panics
+/// When it does not end.
+pub(crate) fn until_end(stream: &mut impl Read, mut read: Vec<u8>) -> (Vec<u8>, io::Result<()>) {
+    let end = stream.read_to_end(&mut read).map(drop);
+    let waits = end.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    assert!(!waits, "the peer does not end; it sent {}", shown(&read));
+    (read, end)
 }
 
 /// As much of some bytes as a message of a failed test should have.

@@ -73,6 +73,16 @@ fn pooled(keys: impl Display) -> String {
     format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
 }
 
+/// An answer whose connection may be kept.
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Asks for `/` on a connection of its own.
+fn ask(gate: &Lockgate) -> Message {
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    client.answer()
+}
+
 /// A request without a body.
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n\r\n")

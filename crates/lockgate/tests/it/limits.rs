@@ -81,7 +81,7 @@ fn past_its_own_limit_a_client_waits_and_past_twice_it_is_turned_away() {
     }
     gate.wait_for_sample("lockgate_connections", &["listener="], 4.0);
     let mut fifth = Wire::connect(gate.address());
-    fifth.end().1.ok();
+    fifth.wait_closed();
     let line = gate.line("the fifth", |line| line["cause"] == "limit");
     assert_eq!(line["side"], "lockgate");
     assert_eq!(line["client_port"], fifth.local_address().port());
@@ -105,7 +105,7 @@ fn who_waits_for_its_place_too_long_ends_by_the_limit() {
     let mut first = Wire::connect(gate.address());
     echoes(&mut first, "here");
     let mut second = Wire::connect(gate.address());
-    second.end().1.ok();
+    second.wait_closed();
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()));
     echoes(&mut first, "still here");
@@ -163,7 +163,7 @@ fn who_waits_for_a_handshake_too_long_ends_by_the_limit() {
     let line = eventually("one that waits for a place", || {
         let mut second = Wire::connect(gate.at("127.0.0.2:0"));
         second.send(&hello);
-        second.end().1.ok();
+        second.wait_closed();
         let line = gate.next_line();
         // Its hello came too late: the machine is slow today.
         (line["cause"] != "too_slow").then_some(line)

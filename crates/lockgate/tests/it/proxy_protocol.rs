@@ -334,7 +334,7 @@ fn a_stranger_is_refused_where_a_header_is_required() {
     let mut gate = accepting("require", &origin);
     let mut stranger = Wire::connect_from([127, 0, 0, 2].into(), gate.address());
     stranger.send(LINE);
-    stranger.end().1.ok();
+    stranger.wait_closed();
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"refused_by_rule".into(), &"lockgate".into()), "{line}");
     assert_eq!(

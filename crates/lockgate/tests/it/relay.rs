@@ -226,7 +226,6 @@ fn an_origin_that_never_reads_stops_a_tls_client_too() {
     client.wire.limit(Duration::from_millis(500));
     let offered = bytes(7, 64 * MEGABYTE);
     let taken = write_until_blocked(&offered, |part| {
-        let part = &part[..part.len().min(16 * 1024)];
         while client.session.wants_write() {
             client.session.write_tls(&mut client.wire)?;
         }
@@ -251,12 +250,17 @@ fn echo_once(client: &mut Wire, upstream: &mut Wire) {
     upstream.expect("ping");
 }
 
-/// How much `write` took until it would wait.
+/// How much `write`, which has a limit of time, took until it would wait. What is taken in part has waited already.
 fn write_until_blocked(offered: &[u8], mut write: impl FnMut(&[u8]) -> std::io::Result<usize>) -> usize {
     let mut taken = 0;
-    while taken < offered.len() {
-        match write(&offered[taken..]) {
-            Ok(written) => taken += written,
+    for part in offered.chunks(16 * 1024) {
+        match write(part) {
+            Ok(written) => {
+                taken += written;
+                if written < part.len() {
+                    break;
+                }
+            }
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
                 break;

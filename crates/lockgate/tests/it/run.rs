@@ -49,7 +49,7 @@ fn a_signal_to_stop_lets_open_connections_finish() {
 
 #[test]
 fn while_it_delays_ready_says_no_and_new_connections_are_served() {
-    let (_origin, gate) = started("drain = { delay = \"3s\" }\n");
+    let (_origin, gate) = started("drain = { delay = \"1h\" }\n");
     assert_eq!(gate.get("/ready"), (200, "ready\n".to_owned()));
     gate.signal(Signal::TERM);
     gate.says("draining");
@@ -57,8 +57,6 @@ fn while_it_delays_ready_says_no_and_new_connections_are_served() {
     assert_eq!(gate.get("/health").0, 200);
     let mut new = Wire::connect(gate.address());
     echoes(&mut new, "a late comer");
-    drop(new);
-    assert_eq!(gate.ended().code, Some(0));
 }
 
 #[test]
@@ -101,7 +99,7 @@ fn past_the_deadline_connections_are_cut_and_the_stop_is_unclean() {
     tls.send("before");
     tls.expect("before");
     gate.signal(Signal::TERM);
-    open.end().1.ok();
+    open.wait_closed();
     tls.rest();
     let ended = gate.ended();
     assert_eq!(ended.code, Some(3), "{}", ended.stderr);
@@ -118,7 +116,7 @@ fn a_second_signal_cuts_at_once() {
         gate.signal(first);
         gate.says("draining");
         gate.signal(Signal::TERM);
-        open.end().1.ok();
+        open.wait_closed();
         assert_eq!(gate.ended().code, Some(3), "{first:?} after {delay}");
     }
 }
@@ -230,7 +228,7 @@ fn endpoints_that_do_not_resolve_do_not_hold_up_the_start() {
     let mut gate = lockgate().start(&toml);
     let mut client = Wire::connect(gate.address());
     client.write_all(b"hello").unwrap();
-    client.end().1.ok();
+    client.wait_closed();
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
     assert!(line["detail"].as_str().unwrap().contains("no-such-host.invalid"), "{line}");

@@ -63,7 +63,7 @@ fn a_connection_that_ends_without_a_byte_is_counted_and_not_logged() {
     for listener in ["127.0.0.1:0", "127.0.0.2:0"] {
         let mut client = Wire::connect(gate.at(listener));
         client.finish();
-        client.end().1.ok();
+        client.wait_closed();
         drop(client);
         gate.wait_for_sample("lockgate_connections_empty_total", &[&format!("listener=\"{listener}\"")], 1.0);
     }

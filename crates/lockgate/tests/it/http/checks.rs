@@ -8,19 +8,13 @@ use std::sync::{Arc, Mutex};
 
 use lockgate_testkit::{DEADLINE, Http, Lockgate, Message, Origin, Serving, Tls, server_config};
 
-use super::{get, ok, pooled, with_body};
+use super::{ask, get, ok, pooled, with_body};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const BAD: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 
 fn up(gate: &Lockgate, endpoint: &str) -> f64 {
     gate.sample("lockgate_upstream_up", &[&format!("endpoint=\"{endpoint}\"")])
-}
-
-fn ask(gate: &Lockgate) -> Message {
-    let mut client = Http::connect(gate.address());
-    client.send(get("/"));
-    client.answer()
 }
 
 /// Answers `/health` by whether it is said to be well, and everything else by its name.

@@ -2,10 +2,9 @@
 
 use lockgate_testkit::{Http, Origin, Signal};
 
-use super::{plain_site, secure_site};
+use super::{OK, plain_site, secure_site};
 use crate::scene::{NAME, Site, lockgate};
 
-const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const GET: &str = "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n";
 
 #[test]
@@ -107,10 +106,10 @@ fn what_is_not_over_by_the_deadline_is_cut() {
     upgraded.head();
     assert_eq!(gate.next_line()["status"], 101);
     gate.signal(Signal::TERM);
-    client.end().1.ok();
-    upgraded.end().1.ok();
+    client.wait_closed();
+    upgraded.wait_closed();
     let causes = [gate.next_line()["cause"].clone(), gate.next_line()["cause"].clone()];
     assert_eq!(causes, ["drain", "drain"]);
-    upstream.end().1.ok();
-    assert!(gate.ended().code.is_some());
+    upstream.wait_closed();
+    assert_eq!(gate.ended().code, Some(3));
 }

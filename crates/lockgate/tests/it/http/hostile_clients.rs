@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use lockgate_testkit::{Http, Lockgate, Origin};
 
-use super::plain_site;
+use super::{OK, get, passed, plain_site};
 use crate::scene::lockgate;
-
-fn get(target: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: a.test\r\n\r\n")
-}
 
 /// An origin that answers by the request's first line.
 fn told() -> lockgate_testkit::Serving {
@@ -173,7 +169,7 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     client.send(odd);
     client.send("\r\n\r\n");
     assert_eq!(client.answer().status(), 400);
-    let mut client = Http::connect(gate.address());
+    client = Http::connect(gate.address());
     client.send(
         "GET /no/\"}{x HTTP/1.1\r\nHost: a.test\r\nUser-Agent: \\\"\t\u{85}\u{2028}\r\nReferer: \"\\\r\n\r\n",
     );
@@ -183,6 +179,27 @@ fn nothing_of_a_request_becomes_more_than_it_was() {
     let ended = gate.stop();
     for line in ended.stdout.lines() {
         assert!(line.starts_with('{') && line.ends_with('}') && !line.contains('\u{1b}'), "{line:?}");
+    }
+}
+
+/// CVE-2023-25690 (httpd): what a rule takes out of a path stays as it came where it is put into the target or a field of
+/// the origin's request. Decoded, it would begin a request of its own.
+#[test]
+fn what_a_rule_makes_of_a_request_begins_no_line_of_its_own() {
+    let origin = Origin::tcp();
+    let toml = plain_site(origin.address())
+        + "request_headers = { x-path = \"{path}\", x-query = \"{query}\" }\n\
+           [site.\":0\".path.\"/v/{id}\"]\nrewrite = \"/x/{id}?from=v\"\n\
+           [site.\":0\".path.\"/api/*\"]\nstrip_prefix = true\n";
+    let gate = lockgate().start(&toml);
+    let odd = "a%20HTTP%0d%0aHost:%20b%0d%0a%0d%0aGET";
+    for (path, expected) in
+        [(format!("/v/{odd}"), format!("/x/{odd}?from=v")), (format!("/api/{odd}"), format!("/{odd}?{odd}"))]
+    {
+        let (seen, _) = passed(&gate, &origin, &get(&format!("{path}?{odd}")), OK);
+        assert_eq!(seen.first_line(), format!("GET {expected} HTTP/1.1"));
+        assert_eq!((seen.field("x-path"), seen.field("x-query")), (Some(path.as_str()), Some(odd)));
+        assert_eq!(seen.field("host"), Some("a.test"));
     }
 }
 
@@ -216,7 +233,9 @@ fn floods_are_refused_with_a_cause() {
         let front = &request[..40.min(request.len())];
         assert_eq!(answer.status(), status, "{front:?}");
         client.expect_end();
-        let line = gate.line(front, |line| line["client_port"] == client.stream.local_address().port());
+        let port = client.stream.local_address().port();
+        drop(client);
+        let line = gate.line(front, |line| line["client_port"] == port);
         assert_eq!((&line["cause"], &line["status"]), (&cause.into(), &status.into()), "{front:?}");
     }
     // What is just small enough passes; many small chunks and requests are nothing to refuse.
@@ -285,7 +304,7 @@ fn slow_clients_end_and_others_are_served_meanwhile() {
     }
 }
 
-/// A head that has begun costs what has come of it, and not a buffer.
+/// CVE-2007-6750 (httpd, "Slowloris"): a head that has begun costs what has come of it, and not a buffer.
 #[test]
 fn connections_that_stall_within_a_head_take_little_memory() {
     const COUNT: usize = 2_000;

@@ -8,7 +8,7 @@ use lockgate_testkit::{
     Authority, Folder, Http, Lockgate, Message, Origin, Serving, Tls, Wire, eventually, server_config,
 };
 
-use super::{get, ok, plain_site, pooled};
+use super::{ask, get, ok, plain_site, pooled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 /// An origin that answers everything by its name.
@@ -16,10 +16,9 @@ fn named(name: &'static str) -> Serving {
     Origin::tcp().answering(move |_| ok(name))
 }
 
-fn ask(gate: &Lockgate) -> Message {
-    let mut client = Http::connect(gate.address());
-    client.send(get("/"));
-    client.answer()
+/// A pool of two.
+fn two(one: &Serving, other: &Serving) -> String {
+    pooled(format!("endpoints = [\"{}\", \"{}\"]", one.address(), other.address()))
 }
 
 fn error(answer: &Message) -> (u16, String) {
@@ -179,7 +178,7 @@ fn a_connection_carries_no_more_requests_than_it_may() {
 #[test]
 fn a_connection_that_nobody_uses_is_closed_in_time_also_when_no_client_is_left() {
     let origin = Origin::tcp();
-    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ for = \"8s\" }}", origin.address()));
+    let toml = pooled(format!("endpoints = [\"{}\"]\nidle = {{ for = \"1s\" }}", origin.address()));
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
@@ -323,7 +322,8 @@ fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated()
     let (dead, hit) = (Arc::clone(&killed), Arc::new(Barrier::new(2)));
     let shot = Arc::clone(&hit);
     let count = AtomicUsize::new(0);
-    let doomed = Origin::tcp().serve(move |wire| {
+    // Where no other test listens once it is gone.
+    let doomed = Origin::tcp_at(deserted()).serve(move |wire| {
         let mut http = Http::over(wire.another());
         while http.next_request().is_some() {
             if count.fetch_add(1, Ordering::SeqCst) == 50 {
@@ -338,8 +338,7 @@ fn an_endpoint_that_is_killed_under_load_fails_no_request_that_may_be_repeated()
     });
     let other = named("other");
     let address = doomed.address().to_owned();
-    let gate =
-        lockgate().workers(2).start(&pooled(format!("endpoints = [\"{address}\", \"{}\"]", other.address())));
+    let gate = lockgate().workers(2).start(&two(&doomed, &other));
     std::thread::scope(|scope| {
         scope.spawn(|| closed_loop(&gate, 8, 100));
         hit.wait();
@@ -379,11 +378,7 @@ fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
         ok("one")
     });
     let other = named("other");
-    let gate = lockgate().workers(2).start(&pooled(format!(
-        "endpoints = [\"{}\", \"{}\"]",
-        one.address(),
-        other.address()
-    )));
+    let gate = lockgate().workers(2).start(&two(&one, &other));
     closed_loop(&gate, 8, 25);
     stop.set(true);
     let before = count.load(Ordering::SeqCst);
@@ -407,30 +402,79 @@ fn an_endpoint_that_is_stopped_loses_its_requests_before_the_first_is_late() {
     }
 }
 
-#[test]
-fn an_endpoint_that_has_become_slow_gets_few_requests() {
-    let (slow, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let (is_slow, counted) = (Arc::clone(&slow), Arc::clone(&count));
-    let one = Origin::tcp().answering(move |_| {
-        counted.fetch_add(1, Ordering::SeqCst);
-        if is_slow.load(Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+/// A race of two endpoints, one of which is slow beside the other however quick the machine is.
+#[derive(Default)]
+struct Race(Mutex<Answers>, Condvar);
+
+#[derive(Default)]
+struct Answers {
+    /// What the quick one has answered.
+    quick: usize,
+    /// Requests that the slow one holds.
+    held: usize,
+    /// Whether it has let one go: before, nobody can know that it is slow.
+    is_known: bool,
+    /// What it was asked since then.
+    slow: usize,
+}
+
+impl Race {
+    /// So many answers of the quick one take as long as one of the slow one.
+    const LAP: usize = 1_000;
+    /// Answers of the quick one, until which the race goes.
+    const END: usize = 4_000;
+    /// The slow one answers at once when it holds so many: somebody must ask the quick one.
+    const HELD: usize = 4;
+
+    fn quick_answers(&self) {
+        self.0.lock().unwrap().quick += 1;
+        self.1.notify_all();
+    }
+
+    fn slow_answers(&self) {
+        let mut answers = self.0.lock().unwrap();
+        answers.slow += usize::from(answers.is_known);
+        if answers.held < Self::HELD {
+            answers.held += 1;
+            let due = Self::END.min(answers.quick + Self::LAP);
+            answers = self.1.wait_while(answers, |answers| answers.quick < due).unwrap();
+            answers.held -= 1;
+            answers.is_known = true;
         }
-        ok("one")
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.lock().unwrap().quick >= Self::END
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_slow_gets_few_requests() {
+    let race = Arc::new(Race::default());
+    let [ours, theirs] = [&race, &race].map(Arc::clone);
+    let slow = Origin::tcp().answering(move |_| {
+        ours.slow_answers();
+        ok("slow")
     });
-    let other = named("other");
-    let gate = lockgate().workers(2).start(&pooled(format!(
-        "endpoints = [\"{}\", \"{}\"]",
-        one.address(),
-        other.address()
-    )));
-    closed_loop(&gate, 8, 25);
-    slow.store(true, Ordering::SeqCst);
-    let before = count.load(Ordering::SeqCst);
-    closed_loop(&gate, 8, 100);
-    let got = count.load(Ordering::SeqCst) - before;
-    // Half of them, if nobody looked.
-    assert!(got <= 80, "{got} of 800");
+    let quick = Origin::tcp().answering(move |_| {
+        theirs.quick_answers();
+        ok("quick")
+    });
+    let gate = lockgate().workers(2).start(&two(&slow, &quick));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut client = Http::connect(gate.address());
+                while !race.is_over() {
+                    client.send(get("/"));
+                    assert_eq!(client.answer().status(), 200);
+                }
+            });
+        }
+    });
+    let answers = race.0.lock().unwrap();
+    // As many as the other, if nobody looked.
+    assert!(answers.is_known && answers.slow <= Race::END / 10, "{} of {}", answers.slow, answers.quick);
 }
 
 #[test]
@@ -610,7 +654,7 @@ fn a_place_at_an_endpoint_is_given_back_however_its_request_has_ended() {
             "client" => client.stream.reset(),
             "endpoint" => {
                 drop(upstream);
-                let _ = client.end();
+                client.wait_closed();
                 drop(client);
             }
             _ => drop(client.head()),

@@ -1,9 +1,11 @@
 //! Requests that an endpoint does not answer: who may be asked again, and that nothing is done twice.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, bytes, server_config};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, bytes, eventually, server_config};
 use serde_json::Value;
 
 use super::{get, ok, plain_site, pooled, with_body};
@@ -344,6 +346,27 @@ fn an_endpoint_that_never_answers_is_a_timeout_and_others_are_asked_instead() {
     assert_eq!(client.answer().text(), "other");
 }
 
+/// RFC 9110 §15.6.5: the head of an answer has its time as a whole, however often a byte of it comes.
+#[test]
+fn an_endpoint_that_trickles_the_head_of_its_answer_is_a_timeout() {
+    let origin = Origin::tcp();
+    let toml = "timeouts = { response = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    client.send(get("/"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nX: ");
+    eventually("nobody listens any more", || {
+        // It may be the byte too many.
+        let _ = upstream.stream.write_all(b"y");
+        (!upstream.stream.is_quiet(Duration::from_millis(20))).then_some(())
+    });
+    let answer = client.answer();
+    assert_eq!(answer.status(), 504);
+    assert!(answer.field("proxy-status").unwrap().contains("error=http_response_timeout"), "{}", answer.head);
+}
+
 #[test]
 fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
     let origin = Origin::tcp();
@@ -352,7 +375,6 @@ fn an_endpoint_that_stops_taking_the_body_is_a_timeout() {
     let mut client = Http::connect(gate.address());
     let mut sender = client.stream.another();
     let sending = std::thread::spawn(move || {
-        use std::io::Write as _;
         // More than any socket holds; that it is not taken is the point.
         let _ = sender.write_all(&with_body("PUT", &bytes(1, 64 << 20)));
     });

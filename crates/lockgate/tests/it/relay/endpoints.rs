@@ -17,7 +17,7 @@ fn an_endpoint_that_is_absent_at_the_start_is_served_as_soon_as_it_answers() {
     let mut gate = lockgate().start(&toml);
     for listener in ["127.0.0.1:0", "127.0.0.2:0"] {
         let mut client = Wire::connect(gate.at(listener));
-        client.end().1.ok();
+        client.wait_closed();
         let line = gate.next_line();
         assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
         assert!(line["detail"].is_string(), "{line}");
@@ -76,7 +76,7 @@ fn where_one_endpoint_of_a_list_is_down_the_others_serve() {
 fn where_all_endpoints_are_down_the_log_says_so() {
     let toml = format!("[tcp.\"127.0.0.1:0\"]\nproxy = [\"{}\", \"{}\"]\n", deserted(), deserted());
     let mut gate = lockgate().start(&toml);
-    Wire::connect(gate.address()).end().1.ok();
+    Wire::connect(gate.address()).wait_closed();
     let line = gate.next_line();
     assert_eq!(line["cause"], "connect_failed");
     assert!(line["detail"].as_str().unwrap().contains("refused"), "{line}");
@@ -226,7 +226,7 @@ fn an_endpoint_that_does_not_answer_in_time_is_a_failed_connect() {
     let _in_the_way = Wire::connect(address);
     let toml = "timeouts = { connect = \"300ms\" }\n".to_owned() + &plain(&address.to_string());
     let mut gate = lockgate().start(&toml);
-    Wire::connect(gate.address()).end().1.ok();
+    Wire::connect(gate.address()).wait_closed();
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
     assert!(line["connect_seconds"].as_f64().unwrap() >= 0.29, "{line}");
@@ -285,7 +285,7 @@ fn tls_to_an_endpoint_is_verified() {
         let refused =
             Tls::accept(&served, origin.accept()).expect_err("the certificate is not what was asked for");
         assert!(Tls::alert(&refused).is_some(), "{refused}");
-        client.end().1.ok();
+        client.wait_closed();
         let line = gate.next_line();
         assert_eq!((&line["cause"], &line["side"]), (&"connect_failed".into(), &"upstream".into()));
         assert!(line["detail"].as_str().unwrap().contains("certificate"), "{line}");

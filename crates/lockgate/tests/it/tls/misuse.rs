@@ -89,7 +89,7 @@ fn garbage_ends_the_connection_and_nothing_else() {
     ] {
         let mut client = Wire::connect(gate.address());
         client.write_all(sent).ok();
-        client.end().1.ok();
+        client.wait_closed();
         drop(client); // until then it is waited for, so that no reset overtakes the alert
         failed(&mut gate, &site, what);
     }
@@ -104,7 +104,7 @@ fn a_client_hello_that_is_cut_off_is_closed_by_the_client() {
         let mut client = Wire::connect(gate.address());
         client.send(&hello[..len]);
         client.finish();
-        client.end().1.ok();
+        client.wait_closed();
         let line = gate.next_line();
         assert_eq!(
             (&line["cause"], &line["side"]),
@@ -121,7 +121,7 @@ fn a_client_that_stops_in_the_middle_of_its_hello_is_too_slow() {
     let hello = client_hello(&site.client().build(), NAME);
     let mut client = Wire::connect(gate.address());
     client.send(&hello[..100]);
-    client.end().1.ok();
+    client.wait_closed();
     let line = gate.next_line();
     assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()));
     gate.wait_for_sample("lockgate_tls_handshake_failures_total", &["reason=\"timeout\""], 1.0);
