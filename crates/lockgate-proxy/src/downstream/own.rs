@@ -36,6 +36,11 @@ impl Refusal<'_> {
         Self::because(fault, "")
     }
 
+    /// What cannot be read in one way.
+    pub(super) fn malformed(error: &dyn std::fmt::Display) -> Self {
+        Self::because(Fault::Malformed, error.to_string())
+    }
+
     pub(super) fn because(fault: Fault, detail: impl Into<Cow<'static, str>>) -> Self {
         let (detail, advice) = (detail.into(), Advice::None);
         Self { fault, detail, status: None, advice, allow: String::new() }
@@ -48,6 +53,13 @@ pub(super) struct Own<'a> {
     pub(super) location: Option<&'a [u8]>,
     pub(super) media_type: &'a str,
     pub(super) body: &'a [u8],
+}
+
+impl Own<'_> {
+    /// One that has nothing but its status.
+    pub(super) fn of(status: u16) -> Self {
+        Self { status, location: None, media_type: "", body: b"" }
+    }
 }
 
 impl Connection {

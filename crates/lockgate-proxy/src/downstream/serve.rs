@@ -1,16 +1,18 @@
 //! One request: whose it is, whether it may, what answers it, and what is said of it afterwards.
 
+mod admit;
+mod find;
+
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client, Recipient};
 use lockgate_http::h1::framing;
-use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_http::readings::{readings, without_parameters};
-use lockgate_http::target::{self, TargetError};
+use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
@@ -21,17 +23,16 @@ use super::own::{Own, Refusal, pace, secure_target};
 use super::seen::Seen;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Introduction;
-use crate::admit::rate_limit::{Decision, Key};
-use crate::admit::verifier::Outcome as Verdict;
-use crate::answer::{Advice, Fault};
+use crate::answer::Fault;
 use crate::clock::Waiting;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Failure};
 use crate::h1::Link;
 use crate::request_id::RequestId;
-use crate::route::{NoRoute, Pattern};
-use crate::site::{Action, Auth, By, Fixed, Limited, Route, Sites};
+use crate::site::{Action, Fixed, Route, Sites};
 use crate::transform::Values;
 use crate::upstream::{Lease, Private};
+
+use find::Found;
 
 /// What a client's connection does next.
 pub(super) enum Next {
@@ -112,275 +113,146 @@ impl Connection {
         asking: &mut Asking,
         seen: &mut Seen<'s>,
     ) -> Next {
-        let length = match framing::request(head) {
-            Ok(length) => length,
-            Err(error) => {
-                let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
-                return self
-                    .decline(down, head, sites, seen, Refusal::because(fault, error.to_string()), false)
-                    .await;
-            }
-        };
-        if let Err(error) = down.reader.begin_body(length) {
-            let refusal = Refusal::because(Fault::Malformed, error.to_string());
-            return self.decline(down, head, sites, seen, refusal, false).await;
-        }
-        let recipient = match forwarding::count_hop(head) {
-            Ok(recipient) => recipient,
-            Err(error) => {
-                let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, sites, seen, refusal, false).await;
-            }
-        };
-        let last = asking.requests >= sites.requests || self.worker.is_stopping();
-        let keep = !last && forwarding::keeps_alive(head.version, &head.fields);
-        let asked_first = match asked(head) {
-            Ok(asked) => asked,
-            Err(error) => {
-                let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                return self.decline(down, head, sites, seen, refusal, false).await;
-            }
-        };
-        let found = match self.find(sites, head, &asked_first, asking.client.is_trusted(), seen) {
-            Ok(found) => found,
+        // Until it is certain where this request ends, none can follow it.
+        let mut keep = false;
+        match self.attend(down, sites, head, asking, seen, &mut keep).await {
+            Ok(next) => next,
             Err(refusal) => {
-                // Behind a CONNECT may be what is no HTTP.
-                let keep = keep && !matches!(refusal.fault, Fault::Malformed | Fault::NotImplemented);
-                return self.decline(down, head, sites, seen, refusal, keep).await;
+                // Behind what could not be read, or a CONNECT, may be what is no HTTP.
+                let keep = keep && refusal.fault != Fault::Malformed && head.method != Method::Connect;
+                self.decline(down, head, sites, seen, refusal, keep).await
             }
-        };
-        let Found { route, pattern } = found;
-        seen.route = Some(route);
-        if let Err(refusal) = self.admit(route, head, length, seen).await {
-            return self.decline(down, head, sites, seen, refusal, keep).await;
         }
+    }
+
+    /// Answers by what the request's route says; `keep` is whether another may follow it.
+    async fn attend<'s>(
+        &mut self,
+        down: &mut Link,
+        sites: &'s Sites,
+        head: &mut RequestHead,
+        asking: &mut Asking,
+        seen: &mut Seen<'s>,
+        keep: &mut bool,
+    ) -> Result<Next, Refusal<'s>> {
+        let length = framing::request(head).map_err(|error| {
+            let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
+            Refusal::because(fault, error.to_string())
+        })?;
+        down.reader.begin_body(length).map_err(|error| Refusal::malformed(&error))?;
+        let recipient = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+        let last = asking.requests >= sites.requests || self.worker.is_stopping();
+        *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
+        let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
+        let Found { route, pattern } = self.find(sites, head, &first, asking.client.is_trusted(), seen)?;
+        seen.route = Some(route);
+        self.admit(route, head, length, seen).await?;
         down.reader.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.
         let asked = if route.rules.request_headers.is_empty() {
-            asked_first
+            first
         } else {
-            let host = host(&asked_first, asking.addresses).into_owned();
+            let host = host(&first, asking.addresses).into_owned();
             self.transform(route, &host, head, seen);
-            match asked(head) {
-                Ok(asked) => asked,
-                Err(error) => {
-                    let refusal = Refusal::because(Fault::Malformed, error.to_string());
-                    return self.decline(down, head, sites, seen, refusal, false).await;
-                }
-            }
+            asked(head).map_err(|error| Refusal::malformed(&error))?
         };
         let host = host(&asked, asking.addresses);
         let (id, client) = (seen.id, seen.client);
-        let secure = self.negotiated.is_some();
         let values = Values {
             path: asked.path,
             query: asked.query,
             host: &host,
-            secure,
+            secure: self.negotiated.is_some(),
             method: head.method_name(),
             client,
             id: id.as_bytes(),
         };
-        match &route.action {
-            Action::Proxy(_) if recipient == Recipient::Us => match head.method {
-                Method::Options => {
-                    let own = Own { status: 204, location: None, media_type: "", body: b"" };
-                    self.own(down, head, sites, route, &values, &own, keep, seen).await
-                }
-                // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page
-                // must not see: we do not trace.
-                _ => {
-                    let refusal = Refusal::because(Fault::NotImplemented, "TRACE goes no further");
-                    self.decline(down, head, sites, seen, refusal, keep).await
-                }
-            },
-            Action::Proxy(proxy) => {
-                self.guard.watch().hold_to(pace(route.rules.rates));
-                seen.upstream = Some(proxy.upstream);
-                let worker = std::rc::Rc::clone(&self.worker);
-                let addresses = asking.addresses;
-                let introduction = |version| self.introduce(version, addresses);
-                let mut exchange = Exchange {
-                    worker: &worker,
-                    guard: &self.guard,
-                    down,
-                    private: &mut asking.private,
-                    introduction: &introduction,
-                    head,
-                    asked,
-                    length,
-                    client: &asking.client,
-                    values,
-                    pattern,
-                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
-                    rules: &route.rules,
-                    began: seen.began,
-                    keep,
-                    outcome: &mut seen.outcome,
+        let mut text = self.worker.blocks.text();
+        let own = match &route.action {
+            Action::Proxy(proxy) if recipient == Recipient::Next => {
+                let result = {
+                    let worker = Rc::clone(&self.worker);
+                    let addresses = asking.addresses;
+                    self.guard.watch().hold_to(pace(route.rules.rates));
+                    seen.upstream = Some(proxy.upstream);
+                    let mut exchange = Exchange {
+                        worker: &worker,
+                        guard: &self.guard,
+                        down,
+                        private: &mut asking.private,
+                        introduction: &|version| self.introduce(version, addresses),
+                        head,
+                        asked,
+                        length,
+                        client: &asking.client,
+                        values,
+                        pattern,
+                        cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
+                        rules: &route.rules,
+                        began: seen.began,
+                        keep: *keep,
+                        outcome: &mut seen.outcome,
+                    };
+                    proxy.run(&mut exchange).await
                 };
-                let result = proxy.run(&mut exchange).await;
-                self.guard.watch().waits(Waiting::Otherwise);
-                seen.received = down.reader.taken();
-                let switched = seen.outcome.switched.take();
-                let (answered, reusable) = (seen.outcome.status != 0, seen.outcome.reusable);
-                match result {
-                    Err(failure) if answered => {
-                        seen.sent = down.writer.moved();
-                        let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
-                        seen.failure = Some(failure);
-                        Next::End(ending)
-                    }
-                    Err(failure) => self.fail(down, head, sites, seen, failure, keep).await,
-                    Ok(()) => {
-                        seen.sent = down.writer.moved();
-                        match switched {
-                            Some(lease) => {
-                                let site = seen.site.map(|site| sites.sites[site].place);
-                                Next::Tunnel { lease, idle: proxy.tunnel_idle, site }
-                            }
-                            None if reusable => Next::Request,
-                            None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
-                        }
-                    }
-                }
+                return Ok(self.proxied(down, sites, head, seen, proxy.tunnel_idle, result, *keep).await);
+            }
+            Action::Proxy(_) if head.method == Method::Options => Own::of(204),
+            // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
+            // not see: we do not trace.
+            Action::Proxy(_) => {
+                return Err(Refusal::because(Fault::NotImplemented, "TRACE goes no further"));
             }
             Action::Redirect { to, status } => {
-                let mut target = self.worker.blocks.text();
-                to.render(&values, &mut target);
-                let own = Own { status: *status, location: Some(&target), media_type: "", body: b"" };
-                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
-                self.worker.blocks.take_back(target);
-                next
+                to.render(&values, &mut text);
+                Own { location: Some(&text), ..Own::of(*status) }
             }
             Action::Secure(port) => {
-                let mut target = self.worker.blocks.text();
-                secure_target(&values, *port, &mut target);
-                let own = Own { status: 308, location: Some(&target), media_type: "", body: b"" };
-                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
-                self.worker.blocks.take_back(target);
-                next
+                secure_target(&values, *port, &mut text);
+                Own { location: Some(&text), ..Own::of(308) }
             }
             Action::Respond(Fixed { status, body, media_type }) => {
-                let mut text = self.worker.blocks.text();
                 body.render(&values, &mut text);
-                let own = Own { status: *status, location: None, media_type, body: &text };
-                let next = self.own(down, head, sites, route, &values, &own, keep, seen).await;
-                self.worker.blocks.take_back(text);
-                next
+                Own { media_type, body: &text, ..Own::of(*status) }
             }
-        }
+        };
+        let next = self.own(down, head, sites, route, &values, &own, *keep, seen).await;
+        self.worker.blocks.take_back(text);
+        Ok(next)
     }
 
-    /// Which site's it is, and what that does with it.
-    fn find<'s>(
+    /// What follows a request that went to an endpoint.
+    #[expect(clippy::too_many_arguments, reason = "all that came of an exchange")]
+    async fn proxied(
         &self,
-        sites: &'s Sites,
+        down: &mut Link,
+        sites: &Sites,
         head: &RequestHead,
-        asked: &Asked<'_>,
-        trusted: bool,
-        seen: &mut Seen<'s>,
-    ) -> Result<Found<'s>, Refusal<'static>> {
-        let malformed = |error: &dyn std::fmt::Display| Refusal::because(Fault::Malformed, error.to_string());
-        if head.method == Method::Connect {
-            return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
-        }
-        let name = asked.authority.as_ref().map(|authority| authority.name());
-        let secure = self.negotiated.is_some();
-        let Some(site) = sites.router.site(name.as_deref()) else {
-            let fault = if secure { Fault::Misdirected } else { Fault::NotFound };
-            return Err(Refusal::because(fault, "no site has this host"));
-        };
-        seen.site = Some(site);
-        self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
-        if secure && sites.sites[site].tls_rules != self.rules {
-            return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
-        }
-        // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
-        if asked.secure == Some(true) && !secure && !trusted {
-            return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
-        }
-        if asked.path == b"*" {
-            return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
-        }
-        let (path, ambiguous) = match target::decode(asked.path) {
-            Ok(path) => (merged(path), None),
-            Err(TargetError::Ambiguous) => (merged(Cow::Borrowed(asked.path)), Some(TargetError::Ambiguous)),
-            Err(error) => return Err(malformed(&error)),
-        };
-        let found = sites.router.route(site, head.method_name(), &path).map_err(|none| match none {
-            NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
-            NoRoute::Method { allow } => Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) },
-        })?;
-        let route = &sites.routes[found.route];
-        let leads_here = |reading: &[u8]| {
-            let read = sites.router.route(site, head.method_name(), reading);
-            read.is_ok_and(|read| read.route == found.route)
-        };
-        match ambiguous {
-            Some(error) if !route.rules.raw_paths => Err(malformed(&error)),
-            // Also where such paths are let through, no reading may lead to where other rules hold.
-            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
-                Err(malformed(&error))
-            }
-            // Some take no notice of what follows a semicolon.
-            None if memchr::memchr(b';', &path).is_some()
-                && !leads_here(&without_parameters(&path))
-                && !found.pattern.to_string().contains(';') =>
-            {
-                Err(malformed(&TargetError::Ambiguous))
-            }
-            _ => Ok(Found { route, pattern: found.pattern }),
-        }
-    }
-
-    /// Whether it may.
-    async fn admit<'s>(
-        &self,
-        route: &'s Route,
-        head: &RequestHead,
-        length: BodyLength,
         seen: &mut Seen<'_>,
-    ) -> Result<(), Refusal<'s>> {
-        let rules = &route.rules;
-        if !rules.networks.admits(seen.client) {
-            return Err(Refusal::of(Fault::Forbidden));
-        }
-        if let Some(limited) = &rules.limit {
-            within(limited, head, seen.client, self.guard.clock().nanos())?;
-        }
-        if let Some(auth) = &rules.auth {
-            seen.user = Some(Box::pin(self.authenticate(auth, head, seen.client)).await?);
-        }
-        match (rules.body_max, length) {
-            (Some(most), BodyLength::Known(length)) if length > most => {
-                Err(Refusal::of(Fault::ContentTooLarge))
+        tunnel_idle: Duration,
+        result: Result<(), Failure>,
+        keep: bool,
+    ) -> Next {
+        self.guard.watch().waits(Waiting::Otherwise);
+        seen.received = down.reader.taken();
+        let answered = seen.outcome.status != 0;
+        match result {
+            Err(failure) if !answered => return self.fail(down, head, sites, seen, failure, keep).await,
+            Err(failure) => {
+                seen.sent = down.writer.moved();
+                let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
+                seen.failure = Some(failure);
+                return Next::End(ending);
             }
-            _ => Ok(()),
+            Ok(()) => seen.sent = down.writer.moved(),
         }
-    }
-
-    async fn authenticate<'s>(
-        &self,
-        auth: &'s Auth,
-        head: &RequestHead,
-        client: IpAddr,
-    ) -> Result<std::sync::Arc<str>, Refusal<'s>> {
-        let challenge =
-            || Refusal { advice: Advice::Challenge(&auth.realm), ..Refusal::of(Fault::Unauthorized) };
-        let mut said = head.fields.named(b"authorization");
-        let (Some(credentials), None) = (said.next(), said.next()) else { return Err(challenge()) };
-        let now = self.guard.clock().now();
-        if let Some(user) = auth.checker.cached(credentials, now) {
-            return Ok(user);
-        }
-        match self.guard.within(auth.checker.check(credentials, client, now)).await {
-            Ok(Verdict::Accepted(user)) => Ok(user),
-            Ok(Verdict::Refused) => Err(challenge()),
-            Ok(Verdict::Busy) | Err(_) => Err(Refusal {
-                status: Some(503),
-                advice: Advice::RetryAfter(1),
-                ..Refusal::because(Fault::QueueFull, "passwords to be checked")
-            }),
+        match seen.outcome.switched.take() {
+            Some(lease) => {
+                let site = seen.site.map(|site| sites.sites[site].place);
+                Next::Tunnel { lease, idle: tunnel_idle, site }
+            }
+            None if seen.outcome.reusable => Next::Request,
+            None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
         }
     }
 
@@ -415,12 +287,6 @@ impl Connection {
         introduction.encode(&mut header);
         header
     }
-}
-
-/// A route that was found.
-struct Found<'s> {
-    route: &'s Route,
-    pattern: &'s Pattern,
 }
 
 /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
@@ -458,32 +324,5 @@ fn host<'a>(asked: &Asked<'a>, addresses: Option<(SocketAddr, SocketAddr)>) -> C
         (None, Some(IpAddr::V4(ip))) => ip.to_string().into(),
         (None, Some(IpAddr::V6(ip))) => format!("[{ip}]").into(),
         (None, None) => "localhost".into(),
-    }
-}
-
-/// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must not pass by a rule
-/// for "/admin/*".
-fn merged(path: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    if memchr::memmem::find(&path, b"//").is_none() {
-        return path;
-    }
-    let mut merged = path.into_owned();
-    merged.dedup_by(|next, before| *next == b'/' && *before == b'/');
-    Cow::Owned(merged)
-}
-
-fn within<'s>(limited: &'s Limited, head: &RequestHead, client: IpAddr, now: u64) -> Result<(), Refusal<'s>> {
-    let key = match &limited.by {
-        By::Client => Key::Client(client),
-        By::Route => Key::Route,
-        By::Field(name) => head.fields.named(name).next().map_or(Key::Client(client), Key::Value),
-    };
-    match limited.limit.ask(key, now) {
-        Decision::Allowed => Ok(()),
-        Decision::Refused { retry_after } => Err(Refusal {
-            status: Some(limited.status),
-            advice: Advice::RetryAfter(u32::try_from(retry_after).unwrap_or(u32::MAX)),
-            ..Refusal::of(Fault::TooManyRequests)
-        }),
     }
 }

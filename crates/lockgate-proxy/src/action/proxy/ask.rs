@@ -1,0 +1,242 @@
+//! A request on its way to an endpoint, until there is the head of an answer.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use lockgate_http::fields::Known;
+use lockgate_http::h1::{HeadError, parse};
+use lockgate_http::head::{BodyLength, ResponseHead, Version};
+
+use super::replay::Replay;
+use super::upload::{self, Upload};
+use super::{Proxy, heads};
+use crate::access_log::{Cause, Side};
+use crate::answer::Fault;
+use crate::clock::{Asked, Cut, Guard, Waiting};
+use crate::exchange::{Exchange, Failure};
+use crate::h1::{Link, ReadError};
+use crate::site::Rules;
+use crate::upstream::Lease;
+
+/// Interim answers that one request may get: none has a reason for more.
+const INTERIM: u32 = 32;
+
+/// How an attempt failed before anything was answered.
+pub(super) struct Unanswered {
+    pub(super) failure: Failure,
+    /// Whether any byte of the request has left.
+    pub(super) sent: bool,
+    /// Whether another attempt could go better: not if it was the client.
+    pub(super) worth: bool,
+    /// Whether the endpoint was waited for in vain.
+    pub(super) late: bool,
+}
+
+impl Unanswered {
+    fn end(failure: Failure) -> Self {
+        Self { failure, sent: true, worth: false, late: false }
+    }
+
+    /// The endpoint broke off.
+    fn broken(up: &Link, detail: String) -> Self {
+        let failure = Failure::because(Fault::ConnectionTerminated, detail);
+        Self { failure, sent: up.writer.has_sent(), worth: true, late: false }
+    }
+
+    /// We do not wait any longer.
+    fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
+        let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
+        let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
+        Self { failure: Failure::cut(cut, fault), sent: up.writer.has_sent(), worth: late, late }
+    }
+
+    /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
+    /// request is on its way (RFC 9112 §9.5).
+    pub(super) fn is_stale(&self, lease: &Lease) -> bool {
+        lease.requests > 0 && !self.late
+    }
+}
+
+impl Proxy {
+    /// Sends the request, and reads until there is the head of an answer.
+    pub(super) async fn ask(
+        &self,
+        exchange: &mut Exchange<'_>,
+        up: &mut Link,
+        asked: Asked,
+        replay: &mut Replay,
+        answer: &mut ResponseHead,
+    ) -> Result<(), Unanswered> {
+        let guard = exchange.guard;
+        let expects = exchange.head.fields.first(Known::Expect).is_some();
+        guard.settle();
+        heads::request(exchange, up.writer.head());
+        up.writer.begin_body(exchange.length);
+        exchange.outcome.awaited = false;
+        let mut asking = Asking {
+            guard,
+            rules: exchange.rules,
+            response: self.response,
+            asked,
+            uploaded: false,
+            at_once: true,
+            invited: exchange.length == BodyLength::Empty || !expects,
+            stuck: None,
+            broken: None,
+        };
+        if !asking.invited {
+            asking.limit();
+        }
+        for _ in 0..INTERIM {
+            let down = &mut *exchange.down;
+            match guard.within(poll_fn(|cx| asking.poll(cx, down, up, replay, answer))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(unanswered)) => return Err(unanswered),
+                Err(cut) => return Err(Unanswered::cut(up, cut, asking.uploaded)),
+            }
+            if !answer.is_interim() {
+                // What was not asked for may never be read, and then would be the next request.
+                exchange.outcome.awaited |= asking.uploaded && !expects;
+                return Ok(());
+            }
+            exchange.outcome.awaited |= answer.status == 100;
+            // While the client takes it, the endpoint is not waited for.
+            let asked = guard.watch().asked.take();
+            Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            guard.watch().asked.set(asked);
+            if answer.status == 100 {
+                asking.invite();
+            }
+        }
+        Err(Unanswered::end(Failure::because(Fault::BadResponse, "too many interim answers")))
+    }
+}
+
+/// A request that is being sent.
+struct Asking<'a> {
+    guard: &'a Guard,
+    rules: &'a Rules,
+    /// How long the endpoint has, once it is the one that is waited for.
+    response: Option<Duration>,
+    /// For the tick, once the endpoint has the whole of it.
+    asked: Asked,
+    /// Whether it has.
+    uploaded: bool,
+    /// Whether nothing had to be waited for until then.
+    at_once: bool,
+    /// Whether the client goes on to send: until it is told to, it waits for the origin, and not we for the client
+    /// (RFC 9110 §10.1.1).
+    invited: bool,
+    /// What the endpoint had taken when it began to take no more.
+    stuck: Option<u64>,
+    /// Why the rest could not be sent.
+    broken: Option<String>,
+}
+
+impl Asking<'_> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut Link,
+        up: &mut Link,
+        replay: &mut Replay,
+        answer: &mut ResponseHead,
+    ) -> Poll<Result<(), Unanswered>> {
+        if !self.uploaded
+            && let Err(failure) = self.upload(cx, down, up, replay)
+        {
+            return Poll::Ready(Err(Unanswered::end(failure)));
+        }
+        let parse =
+            |input: &[u8], progress: &mut _, limits: &_| parse::response(input, progress, limits, answer);
+        let lost = match up.reader.poll_head(cx, &mut up.stream, parse) {
+            Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
+            Poll::Ready(Ok(false)) => "closed before it answered".to_owned(),
+            Poll::Ready(Err(ReadError::Stream(error))) => error.to_string(),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
+            Poll::Pending if self.uploaded && down.stream.poll_gone(cx).is_ready() => {
+                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
+                return Poll::Ready(Err(Unanswered::end(failure)));
+            }
+            Poll::Pending => return Poll::Pending,
+        };
+        // It may have said why before it broke, and that may be told only with the next event.
+        Poll::Ready(Err(Unanswered::broken(up, self.broken.take().unwrap_or(lost))))
+    }
+
+    /// Sends what there is of the body.
+    fn upload(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut Link,
+        up: &mut Link,
+        replay: &mut Replay,
+    ) -> Result<(), Failure> {
+        match upload::poll(cx, self.guard, self.rules, down, up, replay) {
+            Poll::Ready(Err(Upload::Client(failure))) => return Err(failure),
+            Poll::Ready(done) => {
+                if let Err(Upload::Broken(error)) = done {
+                    self.broken = Some(error);
+                }
+                self.uploaded = true;
+                self.guard.watch().waits(Waiting::Otherwise);
+                // How long the client has taken to send it is not the endpoint's doing.
+                let since = if self.at_once { self.asked.since } else { Instant::now() };
+                let tried = self.asked.tried.filter(|_| replay.is_whole());
+                self.guard.watch().asked.set(Some(Asked { since, tried, ..self.asked }));
+                self.limit();
+            }
+            Poll::Pending if !self.invited && down.reader.taken() == 0 => {
+                self.at_once = false;
+                self.guard.watch().waits(Waiting::Otherwise);
+            }
+            Poll::Pending => {
+                self.at_once = false;
+                self.invite();
+                let stuck = up.writer.is_blocked().then(|| up.writer.moved());
+                if stuck != self.stuck {
+                    self.stuck = stuck;
+                    if stuck.is_some() { self.limit() } else { self.guard.settle() }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// From here on the client is waited for.
+    fn invite(&mut self) {
+        if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
+            self.guard.settle();
+        }
+    }
+
+    /// From here on the endpoint is waited for.
+    fn limit(&self) {
+        if let Some(response) = self.response {
+            self.guard.phase(response);
+        }
+    }
+}
+
+fn unreadable(error: &ReadError) -> Unanswered {
+    let fault = match error {
+        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => Fault::ResponseHeadTooLarge,
+        _ => Fault::BadResponse,
+    };
+    Unanswered::end(Failure::because(fault, error.to_string()))
+}
+
+/// Hands on an answer before the answer (RFC 9110 §15.2); HTTP/1.0 has none.
+async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(), Failure> {
+    if exchange.head.version != Version::Http11 {
+        return Ok(());
+    }
+    heads::interim(answer, exchange.down.writer.head());
+    let Link { stream, writer, .. } = &mut *exchange.down;
+    match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+        Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
+        // A part of it may have left: what we said now would be taken for its rest.
+        Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
+    }
+}

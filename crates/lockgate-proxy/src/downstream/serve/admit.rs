@@ -1,0 +1,83 @@
+//! Whether a request may: networks, rates, passwords, and the length that it says.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lockgate_http::head::{BodyLength, RequestHead};
+
+use crate::admit::rate_limit::{Decision, Key};
+use crate::admit::verifier::Outcome as Verdict;
+use crate::answer::{Advice, Fault};
+use crate::downstream::connection::Connection;
+use crate::downstream::own::Refusal;
+use crate::downstream::seen::Seen;
+use crate::site::{Auth, By, Limited, Route};
+
+impl Connection {
+    /// Whether it may.
+    pub(super) async fn admit<'s>(
+        &self,
+        route: &'s Route,
+        head: &RequestHead,
+        length: BodyLength,
+        seen: &mut Seen<'_>,
+    ) -> Result<(), Refusal<'s>> {
+        let rules = &route.rules;
+        if !rules.networks.admits(seen.client) {
+            return Err(Refusal::of(Fault::Forbidden));
+        }
+        if let Some(limited) = &rules.limit {
+            within(limited, head, seen.client, self.guard.clock().nanos())?;
+        }
+        if let Some(auth) = &rules.auth {
+            seen.user = Some(Box::pin(self.authenticate(auth, head, seen.client)).await?);
+        }
+        match (rules.body_max, length) {
+            (Some(most), BodyLength::Known(length)) if length > most => {
+                Err(Refusal::of(Fault::ContentTooLarge))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn authenticate<'s>(
+        &self,
+        auth: &'s Auth,
+        head: &RequestHead,
+        client: IpAddr,
+    ) -> Result<Arc<str>, Refusal<'s>> {
+        let challenge =
+            || Refusal { advice: Advice::Challenge(&auth.realm), ..Refusal::of(Fault::Unauthorized) };
+        let mut said = head.fields.named(b"authorization");
+        let (Some(credentials), None) = (said.next(), said.next()) else { return Err(challenge()) };
+        let now = self.guard.clock().now();
+        if let Some(user) = auth.checker.cached(credentials, now) {
+            return Ok(user);
+        }
+        match self.guard.within(auth.checker.check(credentials, client, now)).await {
+            Ok(Verdict::Accepted(user)) => Ok(user),
+            Ok(Verdict::Refused) => Err(challenge()),
+            Ok(Verdict::Busy) | Err(_) => Err(Refusal {
+                status: Some(503),
+                advice: Advice::RetryAfter(1),
+                ..Refusal::because(Fault::QueueFull, "passwords to be checked")
+            }),
+        }
+    }
+}
+
+fn within<'s>(limited: &'s Limited, head: &RequestHead, client: IpAddr, now: u64) -> Result<(), Refusal<'s>> {
+    let key = match &limited.by {
+        By::Client => Key::Client(client),
+        By::Route => Key::Route,
+        By::Field(name) => head.fields.named(name).next().map_or(Key::Client(client), Key::Value),
+    };
+    match limited.limit.ask(key, now) {
+        Decision::Allowed => Ok(()),
+        Decision::Refused { retry_after } => Err(Refusal {
+            status: Some(limited.status),
+            advice: Advice::RetryAfter(u32::try_from(retry_after).unwrap_or(u32::MAX)),
+            ..Refusal::of(Fault::TooManyRequests)
+        }),
+    }
+}

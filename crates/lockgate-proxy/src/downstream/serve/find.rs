@@ -1,0 +1,95 @@
+//! Whose a request is: host to site, path and method to route, and no path that could be read as another's.
+
+use std::borrow::Cow;
+
+use lockgate_http::asked::Asked;
+use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::readings::{readings, without_parameters};
+use lockgate_http::target::{self, TargetError};
+
+use crate::answer::Fault;
+use crate::downstream::connection::Connection;
+use crate::downstream::own::Refusal;
+use crate::downstream::seen::Seen;
+use crate::route::{NoRoute, Pattern};
+use crate::site::{Route, Sites};
+
+/// A route that was found.
+pub(super) struct Found<'s> {
+    pub(super) route: &'s Route,
+    pub(super) pattern: &'s Pattern,
+}
+
+impl Connection {
+    /// Which site's it is, and what that does with it.
+    pub(super) fn find<'s>(
+        &self,
+        sites: &'s Sites,
+        head: &RequestHead,
+        asked: &Asked<'_>,
+        trusted: bool,
+        seen: &mut Seen<'s>,
+    ) -> Result<Found<'s>, Refusal<'static>> {
+        if head.method == Method::Connect {
+            return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
+        }
+        let name = asked.authority.as_ref().map(|authority| authority.name());
+        let secure = self.negotiated.is_some();
+        let Some(site) = sites.router.site(name.as_deref()) else {
+            let fault = if secure { Fault::Misdirected } else { Fault::NotFound };
+            return Err(Refusal::because(fault, "no site has this host"));
+        };
+        seen.site = Some(site);
+        self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
+        if secure && sites.sites[site].tls_rules != self.rules {
+            return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
+        }
+        // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
+        if asked.secure == Some(true) && !secure && !trusted {
+            return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
+        }
+        if asked.path == b"*" {
+            return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
+        }
+        let (path, ambiguous) = match target::decode(asked.path) {
+            Ok(path) => (merged(path), None),
+            Err(TargetError::Ambiguous) => (merged(Cow::Borrowed(asked.path)), Some(TargetError::Ambiguous)),
+            Err(error) => return Err(Refusal::malformed(&error)),
+        };
+        let found = sites.router.route(site, head.method_name(), &path).map_err(|none| match none {
+            NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
+            NoRoute::Method { allow } => Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) },
+        })?;
+        let route = &sites.routes[found.route];
+        let leads_here = |reading: &[u8]| {
+            let read = sites.router.route(site, head.method_name(), reading);
+            read.is_ok_and(|read| read.route == found.route)
+        };
+        match ambiguous {
+            Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
+            // Also where such paths are let through, no reading may lead to where other rules hold.
+            Some(error) if !readings(asked.path).all(|reading| leads_here(&reading)) => {
+                Err(Refusal::malformed(&error))
+            }
+            // Some take no notice of what follows a semicolon.
+            None if memchr::memchr(b';', &path).is_some()
+                && !leads_here(&without_parameters(&path))
+                && !found.pattern.to_string().contains(';') =>
+            {
+                Err(Refusal::malformed(&TargetError::Ambiguous))
+            }
+            _ => Ok(Found { route, pattern: found.pattern }),
+        }
+    }
+}
+
+/// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must not pass by a rule
+/// for "/admin/*".
+fn merged(path: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if memchr::memmem::find(&path, b"//").is_none() {
+        return path;
+    }
+    let mut merged = path.into_owned();
+    merged.dedup_by(|next, before| *next == b'/' && *before == b'/');
+    Cow::Owned(merged)
+}
