@@ -167,6 +167,8 @@ fn body(length: BodyLength, data: &[u8]) {
     match (&whole, &bytewise) {
         (Ok(whole), Ok(bytewise)) => assert_eq!(whole, bytewise),
         (Err(_), Err(_)) => {}
+        // Of trailers in pieces only the end is looked for.
+        (Err(BodyError::Trailer(_)), Ok((_, _, false))) => {}
         other => panic!("{other:?}"),
     }
     if let Ok((content, used, _)) = &whole {
