@@ -110,7 +110,7 @@ impl Connection {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
                 parse::request(input, progress, limits, head.get_or_insert_with(|| spare.take()))
             });
-            if began.is_none() && (polled.is_ready() || reader.holds_bytes()) {
+            if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
                 guard.watch().waits(Waiting::Otherwise);

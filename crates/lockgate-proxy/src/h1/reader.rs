@@ -82,6 +82,11 @@ impl Reader {
         !self.inbox.is_empty()
     }
 
+    /// Whether the next message has begun: an empty line before it is nothing yet (RFC 9112 §2.2).
+    pub fn has_begun(&self) -> bool {
+        !matches!(self.inbox.bytes(), [] | [b'\r'] | [b'\r', b'\n'])
+    }
+
     /// Whether the body has ended and all of its data was used.
     pub fn has_ended(&self) -> bool {
         self.ended && self.data.is_empty()
@@ -104,7 +109,7 @@ impl Reader {
         received
     }
 
-    /// Reads until `parse` has a whole head; `false` when the connection ended before its first byte.
+    /// Reads until `parse` has a whole head; `false` when the connection ended before it had begun.
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
@@ -123,7 +128,7 @@ impl Reader {
             }
             match stream.poll_read(cx, &mut self.inbox) {
                 Poll::Ready(Ok(true)) => {}
-                Poll::Ready(Ok(false)) if self.inbox.is_empty() => return Poll::Ready(Ok(false)),
+                Poll::Ready(Ok(false)) if !self.has_begun() => return Poll::Ready(Ok(false)),
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => {
