@@ -167,36 +167,34 @@ impl Connection {
             client,
             id: id.as_bytes(),
         };
+        if let (Action::Proxy(proxy), Recipient::Next) = (&route.action, recipient) {
+            let (worker, addresses) = (Rc::clone(&self.worker), asking.addresses);
+            self.guard.watch().hold_to(pace(route.rules.rates));
+            seen.upstream = Some(proxy.upstream);
+            let result = proxy
+                .run(&mut Exchange {
+                    worker: &worker,
+                    guard: &self.guard,
+                    down,
+                    private: &mut asking.private,
+                    introduction: &|version| self.introduce(version, addresses),
+                    head,
+                    asked,
+                    length,
+                    client: &asking.client,
+                    values,
+                    pattern,
+                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
+                    rules: &route.rules,
+                    began: seen.began,
+                    keep: *keep,
+                    outcome: &mut seen.outcome,
+                })
+                .await;
+            return Ok(self.proxied(down, sites, head, seen, proxy.tunnel_idle, result, *keep).await);
+        }
         let mut text = self.worker.blocks.text();
         let own = match &route.action {
-            Action::Proxy(proxy) if recipient == Recipient::Next => {
-                let result = {
-                    let worker = Rc::clone(&self.worker);
-                    let addresses = asking.addresses;
-                    self.guard.watch().hold_to(pace(route.rules.rates));
-                    seen.upstream = Some(proxy.upstream);
-                    let mut exchange = Exchange {
-                        worker: &worker,
-                        guard: &self.guard,
-                        down,
-                        private: &mut asking.private,
-                        introduction: &|version| self.introduce(version, addresses),
-                        head,
-                        asked,
-                        length,
-                        client: &asking.client,
-                        values,
-                        pattern,
-                        cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
-                        rules: &route.rules,
-                        began: seen.began,
-                        keep: *keep,
-                        outcome: &mut seen.outcome,
-                    };
-                    proxy.run(&mut exchange).await
-                };
-                return Ok(self.proxied(down, sites, head, seen, proxy.tunnel_idle, result, *keep).await);
-            }
             Action::Proxy(_) if head.method == Method::Options => Own::of(204),
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
             // not see: we do not trace.
