@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
+use lockgate_http::forwarding;
 use lockgate_http::h1::{encode, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_net::listen::Peer;
@@ -67,7 +68,7 @@ impl Connection {
     /// Serves requests until the connection is over, or speaks something else.
     pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
         let Client { socket, session, received, unsent } = client;
-        let mut asking = Asking::of(self, &socket);
+        let mut asking = Asking::of(self);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
@@ -77,12 +78,17 @@ impl Connection {
                 Err(ending) => return Served::Over(ending),
             };
             let next = Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await;
+            let goes = matches!(next, Next::Close(_)) && !forwarding::keeps_alive(head.version, &head.fields);
             self.worker.requests.give(head);
             match next {
                 Next::Request => {}
                 Next::End(ending) => return Served::Over(ending),
                 Next::Close(ending) => {
-                    self.linger(&mut down).await;
+                    // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but for TLS's own farewell.
+                    let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
+                    if !done || down.stream.is_secure() {
+                        self.linger(&mut down).await;
+                    }
                     return Served::Over(ending);
                 }
                 Next::Tunnel { lease, idle, site } => {

@@ -4,6 +4,7 @@ mod admit;
 mod find;
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -59,8 +60,8 @@ pub(super) struct Asking {
     /// The other end, or whom a PROXY header named.
     ip: IpAddr,
     client: Client,
-    /// Where it connected to.
-    addresses: Option<(SocketAddr, SocketAddr)>,
+    /// Whence and where to it connected, once that was asked for: a system call that few connections need.
+    addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: u64,
     /// Its connection to an endpoint that is told of it.
@@ -68,13 +69,16 @@ pub(super) struct Asking {
 }
 
 impl Asking {
-    pub(super) fn of(connection: &Connection, socket: &Socket) -> Self {
+    pub(super) fn of(connection: &Connection) -> Self {
         let ip = ip_of(connection.client);
         // Whoever may open the socket's file was let in by its permissions.
         let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
-        let addresses = connection.addresses(socket);
         let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
-        Self { ip, client, addresses, requests: 0, private: None }
+        Self { ip, client, addresses: OnceCell::new(), requests: 0, private: None }
+    }
+
+    fn addresses(&self, connection: &Connection, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
+        *self.addresses.get_or_init(|| connection.addresses(socket))
     }
 }
 
@@ -152,11 +156,11 @@ impl Connection {
         let asked = if route.rules.request_headers.is_empty() {
             first
         } else {
-            let host = host(&first, asking.addresses).into_owned();
+            let host = host(&first, || asking.addresses(self, down.stream.socket())).into_owned();
             self.transform(route, &host, head, seen);
             asked(head).map_err(|error| Refusal::malformed(&error))?
         };
-        let host = host(&asked, asking.addresses);
+        let host = host(&asked, || asking.addresses(self, down.stream.socket()));
         let (id, client) = (seen.id, seen.client);
         let values = Values {
             path: asked.path,
@@ -168,7 +172,9 @@ impl Connection {
             id: id.as_bytes(),
         };
         if let (Action::Proxy(proxy), Recipient::Next) = (&route.action, recipient) {
-            let (worker, addresses) = (Rc::clone(&self.worker), asking.addresses);
+            let worker = Rc::clone(&self.worker);
+            let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
+            let addresses = told.then(|| asking.addresses(self, down.stream.socket())).flatten();
             self.guard.watch().hold_to(pace(route.rules.rates));
             seen.upstream = Some(proxy.upstream);
             let result = proxy
@@ -316,11 +322,13 @@ pub(super) fn ip_of(peer: Peer) -> IpAddr {
 
 /// The name for templates. A request without one has come to a site for any host: then it is the address that it came
 /// to.
-fn host<'a>(asked: &Asked<'a>, addresses: Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
-    match (&asked.authority, addresses.map(|(_, to)| to.ip().to_canonical())) {
-        (Some(authority), _) => authority.name(),
-        (None, Some(IpAddr::V4(ip))) => ip.to_string().into(),
-        (None, Some(IpAddr::V6(ip))) => format!("[{ip}]").into(),
-        (None, None) => "localhost".into(),
+fn host<'a>(asked: &Asked<'a>, addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
+    if let Some(authority) = &asked.authority {
+        return authority.name();
+    }
+    match addresses().map(|(_, to)| to.ip().to_canonical()) {
+        Some(IpAddr::V4(ip)) => ip.to_string().into(),
+        Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
+        None => "localhost".into(),
     }
 }
