@@ -73,12 +73,11 @@ fn trailers_that_a_route_would_take_out_of_a_head_do_not_pass() {
     client.send("POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
     let mut upstream = origin.http();
     upstream.head();
-    // Together with data, and behind it when that has gone already.
-    client.send_in(
-        1,
-        "2\r\nhi\r\n0\r\nX-User: root\r\nx_user: root\r\nX-Sum: 17\r\nX-DROP: 1\r\nX-Both: 1\r\n\r\n",
-    );
-    upstream.expect("2\r\nhi\r\n0\r\nX-Sum: 17\r\nX-Both: 1\r\n\r\n");
+    // In pieces behind data that has gone already; below, together with it.
+    client.send("2\r\nhi\r\n");
+    upstream.expect("2\r\nhi\r\n");
+    client.send_in(1, "0\r\nX-User: root\r\nx_user: root\r\nX-Sum: 17\r\nX-DROP: 1\r\nX-Both: 1\r\n\r\n");
+    upstream.expect("0\r\nX-Sum: 17\r\nX-Both: 1\r\n\r\n");
     upstream.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nServer: x\r\nX-Frame: ALL\r\nX-Sum: 1\r\n\r\n");
     assert_eq!(client.answer().trailers, "X-Sum: 1\r\n");
     // None is left of these: it is an ordinary end.
