@@ -7,7 +7,7 @@ use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding;
-use lockgate_http::h1::{encode, parse};
+use lockgate_http::h1::{encode, framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
@@ -78,7 +78,7 @@ impl Connection {
                 Err(ending) => return Served::Over(ending),
             };
             let next = Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await;
-            let goes = matches!(next, Next::Close(_)) && !forwarding::keeps_alive(head.version, &head.fields);
+            let goes = matches!(next, Next::Close(_)) && says_goodbye(&head);
             self.worker.requests.give(head);
             match next {
                 Next::Request => {}
@@ -262,6 +262,14 @@ impl Connection {
             .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
         Ok((Box::new(relay), in_flight))
     }
+}
+
+/// Whether a request is its connection's last, and it is certain where it ends.
+fn says_goodbye(head: &RequestHead) -> bool {
+    !forwarding::keeps_alive(head.version, &head.fields)
+        && framing::request(head).is_ok()
+        // Behind it may be what is no HTTP.
+        && head.method != Method::Connect
 }
 
 /// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.

@@ -355,3 +355,24 @@ fn a_reset_at_any_moment_harms_nobody() {
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
     assert_eq!(gate.stop().code, Some(0));
 }
+
+/// RFC 9112 §9.6: closing over bytes that still come would reset the connection, and the reset could overtake the answer.
+#[test]
+fn who_says_goodbye_in_a_request_without_a_certain_end_is_listened_to() {
+    let origin = told();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let lengths = "Content-Length: 1\r\nContent-Length: 2\r\n";
+    for request in [
+        format!("POST / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{lengths}\r\n"),
+        "CONNECT a.test:80 HTTP/1.1\r\nHost: a.test:80\r\nConnection: close\r\n\r\n".to_owned(),
+    ] {
+        let mut client = Http::connect(gate.address());
+        client.send(&request);
+        assert!(matches!(client.answer().status(), 400 | 501), "{request:?}");
+        client.expect_end();
+        // To the first of these a closed socket answers by a reset, which the second would meet.
+        for _ in 0..2 {
+            client.stream.write_all(b"x").expect("somebody listens");
+        }
+    }
+}
