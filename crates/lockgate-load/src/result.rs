@@ -1,0 +1,312 @@
+//! What a run has found, before anybody prints it.
+//!
+//! Successes and failures are never in one number: a histogram that holds both says nothing about either.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use hdrhistogram::Histogram;
+
+/// What became of a whole run.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// What was asked for.
+    pub run: Description,
+    /// When its first stage began.
+    pub began: SystemTime,
+    /// The first answer of each target, which the others are held against.
+    pub first: Vec<FirstAnswer>,
+    /// Its stages in their order; warm-up is none.
+    pub stages: Vec<Stage>,
+    /// Requests that were made before the first stage and are in none: the first of each target, and the warm-up.
+    pub uncounted: u64,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// The words of the command line.
+    pub command: Vec<String>,
+    /// Targets as written.
+    pub targets: Vec<String>,
+    /// Whether answers decide when the next request is made.
+    pub model: Model,
+    /// Connections at once, over all threads.
+    pub connections: usize,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// CPUs that they are pinned to.
+    pub cpus: Vec<usize>,
+    /// What one exchange may take.
+    pub timeout: Duration,
+}
+
+/// What decides when the next request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Model {
+    /// The answer to the one before it, on the same connection: a slow server is asked less.
+    Closed,
+    /// A schedule: latency counts from when the request was due.
+    Open,
+}
+
+/// The first answer of a target.
+#[derive(Debug, Clone)]
+pub struct FirstAnswer {
+    /// The target as written.
+    pub target: String,
+    /// The status of HTTP.
+    pub status: Option<u16>,
+    /// Bytes of its body.
+    pub length: u64,
+    /// Version and suite of TLS.
+    pub tls: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// As planned.
+    Complete,
+    /// By Ctrl-C or TERM: what was measured until then.
+    Interrupted,
+    /// By an answer with a status that was to end it.
+    Stopped(u16),
+}
+
+/// One step: a rate of a ladder, a round.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// From 1 on.
+    pub round: usize,
+    /// Requests a second that were due, where there was one rate: none for a closed loop, a ramp and a spike.
+    pub rate: Option<f64>,
+    /// What this stage is among the others, for people: `3000/s`, `1000/s to 5000/s`, `closed loop`.
+    pub name: String,
+    /// From its first to its last moment.
+    pub elapsed: Duration,
+    /// What came of its requests.
+    pub tally: Tally,
+    /// The same by seconds, by when exchanges ended.
+    pub seconds: Vec<Second>,
+    /// What the generator itself took.
+    pub generator: Generator,
+    /// Programs that were watched, by what they were named.
+    pub watched: Vec<Watched>,
+    /// Why its figures are not the target's; empty for a valid stage.
+    pub invalid: Vec<String>,
+}
+
+/// Histograms hold nanoseconds, right to three digits.
+pub type Nanoseconds = Histogram<u64>;
+
+/// What came of requests.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Of successes, from when they were due; in a closed loop that is when they were sent.
+    pub latency: Nanoseconds,
+    /// Of successes, from when they were sent.
+    pub service: Nanoseconds,
+    /// Of failures, from when they were due.
+    pub failed: Nanoseconds,
+    /// How late the generator itself was, where a connection was free when a request was due.
+    pub lateness: Nanoseconds,
+    /// What it took to open connections, TLS included.
+    pub connect: Nanoseconds,
+    /// Failures of each kind, by [`Failure`].
+    pub failures: [u64; Failure::ALL.len()],
+    /// What was said of the first failure of each kind.
+    pub examples: [Option<String>; Failure::ALL.len()],
+    /// Answers by their status, successes and failures.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Of these, how many resumed a TLS session.
+    pub resumed: u64,
+    /// Exchanges on connections that had had one before.
+    pub reused: u64,
+    /// Bytes of messages sent, heads included; under TLS those inside it.
+    pub sent: u64,
+    /// Bytes of messages received, likewise.
+    pub received: u64,
+    /// Requests that were due and never sent, for no connection became free.
+    pub unsent: u64,
+    /// Exchanges that were cut at the end of the stage: neither successes nor failures.
+    pub cut: u64,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            latency: histogram(),
+            service: histogram(),
+            failed: histogram(),
+            lateness: histogram(),
+            connect: histogram(),
+            failures: [0; Failure::ALL.len()],
+            examples: Default::default(),
+            statuses: BTreeMap::new(),
+            opened: 0,
+            resumed: 0,
+            reused: 0,
+            sent: 0,
+            received: 0,
+            unsent: 0,
+            cut: 0,
+        }
+    }
+
+    /// Exchanges that were as expected.
+    pub fn succeeded(&self) -> u64 {
+        self.latency.len()
+    }
+
+    /// Exchanges that were not.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Adds another thread's, or another second's.
+    pub fn add(&mut self, other: &Self) {
+        let histograms = [
+            (&mut self.latency, &other.latency),
+            (&mut self.service, &other.service),
+            (&mut self.failed, &other.failed),
+            (&mut self.lateness, &other.lateness),
+            (&mut self.connect, &other.connect),
+        ];
+        for (sum, more) in histograms {
+            // Of one precision and able to grow: nothing to refuse.
+            let _ = sum.add(more);
+        }
+        for (sum, more) in self.failures.iter_mut().zip(other.failures) {
+            *sum += more;
+        }
+        for (kept, example) in self.examples.iter_mut().zip(&other.examples) {
+            if kept.is_none() {
+                kept.clone_from(example);
+            }
+        }
+        for (status, more) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += more;
+        }
+        self.opened += other.opened;
+        self.resumed += other.resumed;
+        self.reused += other.reused;
+        self.sent += other.sent;
+        self.received += other.received;
+        self.unsent += other.unsent;
+        self.cut += other.cut;
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn histogram() -> Nanoseconds {
+    let mut histogram = Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("three digits are allowed");
+    histogram.auto(true);
+    histogram
+}
+
+/// Why an exchange is no success: a closed list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Failure {
+    /// No connection came about: refused, unreachable, out of descriptors.
+    Connect,
+    /// A CONNECT proxy between did not let us through.
+    Proxy,
+    /// The TLS handshake failed, or a record was no record.
+    Tls,
+    /// It took longer than it may.
+    Timeout,
+    /// The connection ended before the answer was whole.
+    Closed,
+    /// What came is no answer.
+    Garbage,
+    /// The answer has another status than was expected.
+    Status,
+    /// Its body is shorter or longer.
+    Length,
+    /// Its body has the right length and other bytes.
+    Body,
+}
+
+impl Failure {
+    /// Each once, in the order in which they are reported.
+    pub const ALL: [Self; 9] = [
+        Self::Connect,
+        Self::Proxy,
+        Self::Tls,
+        Self::Timeout,
+        Self::Closed,
+        Self::Garbage,
+        Self::Status,
+        Self::Length,
+        Self::Body,
+    ];
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Proxy => "proxy",
+            Self::Tls => "tls",
+            Self::Timeout => "timeout",
+            Self::Closed => "closed",
+            Self::Garbage => "garbage",
+            Self::Status => "status",
+            Self::Length => "length",
+            Self::Body => "body",
+        }
+    }
+}
+
+/// One second of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Second {
+    /// Exchanges that succeeded.
+    pub succeeded: u64,
+    /// And that failed.
+    pub failed: u64,
+    /// Bytes received.
+    pub received: u64,
+    /// Latency of successes in nanoseconds, or 0 where there were none: the median,
+    pub p50: u64,
+    /// what one of a hundred exceeded,
+    pub p99: u64,
+    /// and the longest.
+    pub max: u64,
+}
+
+/// What the generator itself took during a stage.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Generator {
+    /// CPU time in user mode, all threads.
+    pub user: Duration,
+    /// And in the kernel.
+    pub system: Duration,
+    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none counted as busy.
+    pub busiest: f64,
+}
+
+/// What a program that was watched took during a stage, with all its descendants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// What it was named.
+    pub name: String,
+    /// CPU time in user mode.
+    pub user: Duration,
+    /// And in the kernel.
+    pub system: Duration,
+    /// Proportional set size in bytes before the first connection, where the kernel tells it.
+    pub before: Option<u64>,
+    /// And the most that was seen during the stage, 4 times a second.
+    pub peak: Option<u64>,
+}
