@@ -85,7 +85,7 @@ pub struct Stage {
     pub rate: Option<f64>,
     /// What this stage is among the others, for people: `3000/s`, `1000/s to 5000/s`, `closed loop`.
     pub name: String,
-    /// From its first to its last moment.
+    /// What its rate counts by: its time, or until its last request was answered where a count ended it.
     pub elapsed: Duration,
     /// What came of its requests.
     pub tally: Tally,
@@ -131,8 +131,8 @@ pub struct Tally {
     pub sent: u64,
     /// Bytes of messages received, likewise.
     pub received: u64,
-    /// Requests that were due and never sent, for no connection became free.
-    pub unsent: u64,
+    /// Successes that came after the end of the stage's time, to requests from within it: no part of its rate.
+    pub late: u64,
     /// Exchanges that were cut at the end of the stage: neither successes nor failures.
     pub cut: u64,
 }
@@ -154,7 +154,7 @@ impl Tally {
             reused: 0,
             sent: 0,
             received: 0,
-            unsent: 0,
+            late: 0,
             cut: 0,
         }
     }
@@ -198,7 +198,7 @@ impl Tally {
         self.reused += other.reused;
         self.sent += other.sent;
         self.received += other.received;
-        self.unsent += other.unsent;
+        self.late += other.late;
         self.cut += other.cut;
     }
 }
@@ -224,8 +224,10 @@ pub enum Failure {
     Proxy,
     /// The TLS handshake failed, or a record was no record.
     Tls,
-    /// It took longer than it may.
+    /// It took longer than it may, from when it was due.
     Timeout,
+    /// It was due, and no connection became free while it might still have been in time.
+    Unsent,
     /// The connection ended before the answer was whole.
     Closed,
     /// What came is no answer.
@@ -240,11 +242,12 @@ pub enum Failure {
 
 impl Failure {
     /// Each once, in the order in which they are reported.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Connect,
         Self::Proxy,
         Self::Tls,
         Self::Timeout,
+        Self::Unsent,
         Self::Closed,
         Self::Garbage,
         Self::Status,
@@ -259,6 +262,7 @@ impl Failure {
             Self::Proxy => "proxy",
             Self::Tls => "tls",
             Self::Timeout => "timeout",
+            Self::Unsent => "unsent",
             Self::Closed => "closed",
             Self::Garbage => "garbage",
             Self::Status => "status",

@@ -26,4 +26,5 @@ pub mod socket;
 pub mod splice;
 pub mod stream;
 mod syscall;
+pub mod timer;
 pub mod tls;
