@@ -5,5 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod profile;
 pub mod result;
 pub mod schedule;
