@@ -230,8 +230,9 @@ impl Profile {
             (Rates::Range(from, to), None, None) => Schedule::Ramp { from, to, over: duration },
             (Rates::One(rate), None, None) => Schedule::Constant(rate),
             (Rates::One(base), None, Some(Spike { rate: peak, at, lasts })) => {
-                if at + lasts > duration {
-                    return Err(SpikeBehindEnd { ends: at + lasts, duration });
+                let ends = at.saturating_add(lasts);
+                if ends > duration {
+                    return Err(SpikeBehindEnd { ends, duration });
                 }
                 Schedule::Spike { base, peak, at, lasts }
             }
