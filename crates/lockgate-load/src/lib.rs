@@ -8,3 +8,4 @@
 pub mod profile;
 pub mod result;
 pub mod schedule;
+pub mod websocket;

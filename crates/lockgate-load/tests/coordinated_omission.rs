@@ -35,12 +35,12 @@ impl Server {
 }
 
 fn record(histogram: &mut Nanoseconds, time: Duration) {
-    histogram.record(time.as_nanos() as u64).unwrap();
+    histogram.record(time.as_nanos() as u64).expect("it grows");
 }
 
 /// 1,000 requests a second over one connection, sent when they are due or as soon after it as the connection is free.
 fn open_loop(server: Server) -> Tally {
-    let schedule = Schedule::Constant(Rate::new(1000.0).unwrap());
+    let schedule = Schedule::Constant(Rate::new(1000.0).expect("a rate"));
     let (mut tally, mut free) = (Tally::new(), Duration::ZERO);
     for index in 0..schedule.count(RUN) {
         let due = schedule.due(index);
