@@ -5,4 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod profile;
 pub mod result;
+pub mod schedule;
+pub mod websocket;

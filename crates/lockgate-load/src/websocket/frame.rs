@@ -1,0 +1,435 @@
+//! Frames (RFC 6455 §5): a client's are written, a server's taken apart.
+//!
+//! Payload is never copied on its way in: it is a range of the bytes that came. Whole messages are written, none in
+//! fragments; fragments are read.
+
+use std::ops::Range;
+
+/// Bytes of a control frame's payload at the most (§5.5).
+const MAX_CONTROL: usize = 125;
+
+/// What a frame's first byte says of it (§5.2).
+const FIN: u8 = 0x80;
+const RESERVED: u8 = 0x70;
+const OPCODE: u8 = 0x0f;
+/// What its second byte says.
+const MASK: u8 = 0x80;
+const LENGTH: u8 = 0x7f;
+
+/// What a message or a control frame is for (§5.5, §5.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opcode {
+    /// A message of text.
+    Text = 0x1,
+    /// A message of bytes.
+    Binary = 0x2,
+    /// The end: no payload, or a status of two bytes and a reason (§5.5.1).
+    Close = 0x8,
+    /// To be answered by a pong with the same payload.
+    Ping = 0x9,
+    /// The answer to a ping.
+    Pong = 0xa,
+}
+
+impl Opcode {
+    fn is_control(self) -> bool {
+        self as u8 & 0x8 != 0
+    }
+}
+
+/// Appends one message or control frame, masked by `mask`, which is to be random and another for each frame (§5.3).
+///
+/// A control frame has 125 bytes of payload at the most, which is the caller's to see to.
+pub fn encode(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
+    debug_assert!(!opcode.is_control() || payload.len() <= MAX_CONTROL, "a control frame is short");
+    out.push(FIN | opcode as u8);
+    match payload.len() {
+        short @ 0..=125 => out.push(MASK | short as u8),
+        middle @ 126..=0xffff => {
+            out.push(MASK | 126);
+            out.extend_from_slice(&(middle as u16).to_be_bytes());
+        }
+        long => {
+            out.push(MASK | 127);
+            out.extend_from_slice(&(long as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&mask);
+    let start = out.len();
+    out.extend_from_slice(payload);
+    // Eight at a time, of which the compiler makes as many as a register holds.
+    let [a, b, c, d] = mask;
+    let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
+    let (words, rest) = out[start..].as_chunks_mut::<8>();
+    for bytes in words {
+        *bytes = (u64::from_ne_bytes(*bytes) ^ word).to_ne_bytes();
+    }
+    for (byte, key) in rest.iter_mut().zip(mask.iter().cycle()) {
+        *byte ^= key;
+    }
+}
+
+/// Why what came is no frame of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A bit that only an extension gives a meaning (§5.2).
+    #[error("a reserved bit is set, and no extension was agreed upon")]
+    Reserved,
+    /// An opcode without a meaning (§5.2).
+    #[error("the opcode {0:#x} has no meaning")]
+    Opcode(u8),
+    /// A server must not mask (§5.1).
+    #[error("a server's frame is masked")]
+    Masked,
+    /// Control frames are not fragmented (§5.5),
+    #[error("a control frame is fragmented")]
+    ControlFragmented,
+    /// and have 125 bytes at the most.
+    #[error("a control frame has more than 125 bytes")]
+    ControlTooLong,
+    /// A fragment that continues nothing (§5.4).
+    #[error("a message is continued that has not begun")]
+    Continuation,
+    /// A message begins among the fragments of another (§5.4).
+    #[error("a message begins before the last one has ended")]
+    Interleaved,
+    /// A length in more bytes than it needs, or with its top bit set (§5.2).
+    #[error("a length is not written as it must be")]
+    Length,
+    /// The message is longer than the limit.
+    #[error("the message is longer than {0} bytes")]
+    TooLong(u64),
+}
+
+/// What the next bytes are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Payload of a message, in this range of what was given; everything up to its end has been used.
+    Data(Range<usize>),
+    /// So many bytes were used, and the message has ended, which was text or binary.
+    End(Opcode, usize),
+    /// A control frame with its payload in this range; everything up to its end has been used. It may come between
+    /// the fragments of a message.
+    Control(Opcode, Range<usize>),
+    /// So many bytes were used, and more are needed. Bytes behind them come again.
+    More(usize),
+}
+
+/// Takes apart what a server sends.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    /// Bytes of one message at the most.
+    limit: u64,
+    state: State,
+    /// The message that has begun, and bytes of it that frames so far have announced.
+    message: Option<(Opcode, u64)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// At a frame's first byte.
+    Head,
+    /// So many bytes are left of a frame of a message; whether it is the last.
+    Payload { left: u64, last: bool },
+}
+
+/// The head of a frame.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    /// None continues a message.
+    opcode: Option<Opcode>,
+    last: bool,
+    length: u64,
+    /// Its own bytes.
+    used: usize,
+}
+
+impl Decoder {
+    /// Refuses messages of more than `limit` bytes, all fragments together, as soon as one announces it.
+    pub fn new(limit: u64) -> Self {
+        Self { limit, state: State::Head, message: None }
+    }
+
+    /// Looks at the front of `input`.
+    ///
+    /// # Errors
+    /// When it is no frame; the connection is of no more use then.
+    pub fn decode(&mut self, input: &[u8]) -> Result<Part, FrameError> {
+        let mut at = 0;
+        loop {
+            match &mut self.state {
+                State::Payload { left: 0, last } => {
+                    let last = *last;
+                    self.state = State::Head;
+                    if last && let Some((opcode, _)) = self.message.take() {
+                        return Ok(Part::End(opcode, at));
+                    }
+                }
+                State::Payload { left, .. } => {
+                    let here = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len() - at);
+                    if here == 0 {
+                        return Ok(Part::More(at));
+                    }
+                    *left -= here as u64;
+                    return Ok(Part::Data(at..at + here));
+                }
+                State::Head => {
+                    let Some(head) = parse(&input[at..])? else { return Ok(Part::More(at)) };
+                    match head.opcode {
+                        Some(opcode) if opcode.is_control() => {
+                            let payload = at + head.used..at + head.used + head.length as usize;
+                            let whole = payload.end <= input.len();
+                            return Ok(if whole { Part::Control(opcode, payload) } else { Part::More(at) });
+                        }
+                        opcode => self.begin(opcode, head)?,
+                    }
+                    at += head.used;
+                }
+            }
+        }
+    }
+
+    /// A message's first frame, or one that continues it.
+    fn begin(&mut self, opcode: Option<Opcode>, head: Head) -> Result<(), FrameError> {
+        let (opcode, before) = match (opcode, self.message) {
+            (None, Some(message)) => message,
+            (Some(opcode), None) => (opcode, 0),
+            (None, None) => return Err(FrameError::Continuation),
+            (Some(_), Some(_)) => return Err(FrameError::Interleaved),
+        };
+        let length = before.saturating_add(head.length);
+        if length > self.limit {
+            return Err(FrameError::TooLong(self.limit));
+        }
+        self.message = Some((opcode, length));
+        self.state = State::Payload { left: head.length, last: head.last };
+        Ok(())
+    }
+}
+
+/// A frame's head, if all of it is there.
+fn parse(input: &[u8]) -> Result<Option<Head>, FrameError> {
+    let &[first, second, ref rest @ ..] = input else { return Ok(None) };
+    if first & RESERVED != 0 {
+        return Err(FrameError::Reserved);
+    }
+    let opcode = match first & OPCODE {
+        0x0 => None,
+        0x1 => Some(Opcode::Text),
+        0x2 => Some(Opcode::Binary),
+        0x8 => Some(Opcode::Close),
+        0x9 => Some(Opcode::Ping),
+        0xa => Some(Opcode::Pong),
+        unknown => return Err(FrameError::Opcode(unknown)),
+    };
+    if second & MASK != 0 {
+        return Err(FrameError::Masked);
+    }
+    let (last, short) = (first & FIN != 0, second & LENGTH);
+    if opcode.is_some_and(Opcode::is_control) {
+        if !last {
+            return Err(FrameError::ControlFragmented);
+        }
+        if usize::from(short) > MAX_CONTROL {
+            return Err(FrameError::ControlTooLong);
+        }
+    }
+    let (length, used, least) = match short {
+        126 => match rest.first_chunk() {
+            Some(bytes) => (u16::from_be_bytes(*bytes).into(), 4, 126),
+            None => return Ok(None),
+        },
+        127 => match rest.first_chunk() {
+            Some(bytes) => (u64::from_be_bytes(*bytes), 10, 0x1_0000),
+            None => return Ok(None),
+        },
+        short => (short.into(), 2, 0),
+    };
+    if length < least || length > u64::MAX >> 1 {
+        return Err(FrameError::Length);
+    }
+    Ok(Some(Head { opcode, last, length, used }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 100_000;
+
+    /// A message or a control frame.
+    type Event = (Opcode, Vec<u8>);
+
+    /// What frames say, fed in pieces of `step` bytes, what is left of a message at their end, and how it ended.
+    fn read(input: &[u8], step: usize) -> (Vec<Event>, Vec<u8>, Result<(), FrameError>) {
+        let mut decoder = Decoder::new(LIMIT);
+        let (mut events, mut message) = (Vec::new(), Vec::new());
+        let (mut used, mut end) = (0, 0);
+        loop {
+            match decoder.decode(&input[used..end]) {
+                Ok(Part::Data(range)) => {
+                    message.extend_from_slice(&input[used..end][range.clone()]);
+                    used += range.end;
+                }
+                Ok(Part::End(opcode, more)) => {
+                    events.push((opcode, std::mem::take(&mut message)));
+                    used += more;
+                }
+                Ok(Part::Control(opcode, range)) => {
+                    events.push((opcode, input[used..end][range.clone()].to_vec()));
+                    used += range.end;
+                }
+                Ok(Part::More(more)) => {
+                    used += more;
+                    if end == input.len() {
+                        return (events, message, Ok(()));
+                    }
+                    end = (end + step).min(input.len());
+                }
+                Err(error) => return (events, message, Err(error)),
+            }
+        }
+    }
+
+    fn event(opcode: Opcode, payload: &[u8]) -> Event {
+        (opcode, payload.to_vec())
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read_in_any_pieces() {
+        use Opcode::*;
+        let binary = |head: &[u8], length| [head, &vec![7; length]].concat();
+        // §5.7: those that are not masked.
+        for (input, expected) in [
+            (b"\x81\x05Hello".to_vec(), vec![event(Text, b"Hello")]),
+            (b"\x01\x03Hel\x80\x02lo".to_vec(), vec![event(Text, b"Hello")]),
+            (b"\x89\x05Hello".to_vec(), vec![event(Ping, b"Hello")]),
+            (b"\x8a\x05Hello".to_vec(), vec![event(Pong, b"Hello")]),
+            (binary(b"\x82\x7e\x01\x00", 256), vec![event(Binary, &[7; 256])]),
+            (binary(b"\x82\x7f\0\0\0\0\0\x01\0\0", 65_536), vec![event(Binary, &[7; 65_536])]),
+            // §5.4: control frames between fragments, of which some are empty.
+            (
+                b"\x02\0\0\x01a\x89\x01p\0\0\x88\0\x80\x01b\x8a\0".to_vec(),
+                vec![event(Ping, b"p"), event(Close, b""), event(Binary, b"ab"), event(Pong, b"")],
+            ),
+            (
+                b"\x81\0\x82\0\x88\x05\x03\xe8bye".to_vec(),
+                vec![event(Text, b""), event(Binary, b""), event(Close, b"\x03\xe8bye")],
+            ),
+            (binary(b"\x82\x7d", 125), vec![event(Binary, &[7; 125])]),
+            (binary(b"\x82\x7e\x00\x7e", 126), vec![event(Binary, &[7; 126])]),
+            (binary(b"\x82\x7e\xff\xff", 65_535), vec![event(Binary, &[7; 65_535])]),
+            (binary(b"\x89\x7d", 125), vec![event(Ping, &[7; 125])]),
+            (binary(b"\x82\x7f\0\0\0\0\0\x01\x86\xa0", 100_000), vec![event(Binary, &[7; 100_000])]),
+        ] {
+            for step in (1..16).chain([4096, input.len()]) {
+                assert_eq!(read(&input, step), (expected.clone(), Vec::new(), Ok(())), "{step}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_of_a_server_is_refused() {
+        use FrameError::*;
+        for (input, error) in [
+            // §5.1, with the two masked examples of §5.7.
+            (&b"\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58"[..], Masked),
+            (b"\x8a\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58", Masked),
+            (b"\x81\x80", Masked),
+            // §5.2.
+            (b"\xc1\x00", Reserved),
+            (b"\xa1\x00", Reserved),
+            (b"\x91\x00", Reserved),
+            (b"\x83\x00", Opcode(3)),
+            (b"\x87\x00", Opcode(7)),
+            (b"\x8b\x00", Opcode(11)),
+            (b"\x0f\x00", Opcode(15)),
+            (b"\x82\x7e\x00\x00", Length),
+            (b"\x82\x7e\x00\x7d", Length),
+            (b"\x82\x7f\0\0\0\0\0\0\xff\xff", Length),
+            (b"\x82\x7f\x80\0\0\0\0\x01\0\0", Length),
+            (b"\x82\x7f\xff\xff\xff\xff\xff\xff\xff\xff", Length),
+            // §5.4.
+            (b"\x80\x00", Continuation),
+            (b"\x00\x01", Continuation),
+            (b"\x81\x00\x80\x00", Continuation),
+            (b"\x01\x00\x81\x00", Interleaved),
+            (b"\x01\x01a\x89\x00\x02\x00", Interleaved),
+            // §5.5.
+            (b"\x08\x00", ControlFragmented),
+            (b"\x09\x00", ControlFragmented),
+            (b"\x89\x7e\x00\x7e", ControlTooLong),
+            (b"\x88\x7f", ControlTooLong),
+            // §10.4: a limit of our own.
+            (b"\x82\x7f\0\0\0\0\0\x01\x86\xa1", TooLong(LIMIT)),
+            (b"\x82\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", TooLong(LIMIT)),
+            (b"\x01\x01a\x80\x7f\0\0\0\0\0\x01\x86\xa0", TooLong(LIMIT)),
+            (b"\x01\x01a\x80\x7f\x7f\xff\xff\xff\xff\xff\xff\xff", TooLong(LIMIT)),
+        ] {
+            for step in [1, input.len()] {
+                assert_eq!(read(input, step).2, Err(error), "{}", input.escape_ascii());
+            }
+            // What is wrong shows with the last byte that it takes.
+            assert_eq!(read(&input[..1], 1).2, Ok(()));
+        }
+    }
+
+    #[test]
+    fn payload_is_handed_on_as_it_comes_and_a_control_frame_when_it_is_whole() {
+        let mut decoder = Decoder::new(LIMIT);
+        assert_eq!(decoder.decode(b"\x81"), Ok(Part::More(0)));
+        assert_eq!(decoder.decode(b"\x81\x05"), Ok(Part::More(2)));
+        assert_eq!(decoder.decode(b"Hel"), Ok(Part::Data(0..3)));
+        assert_eq!(decoder.decode(b""), Ok(Part::More(0)));
+        assert_eq!(decoder.decode(b"lo\x89\x02"), Ok(Part::Data(0..2)));
+        assert_eq!(decoder.decode(b"\x89\x02"), Ok(Part::End(Opcode::Text, 0)));
+        assert_eq!(decoder.decode(b"\x89\x02p"), Ok(Part::More(0)));
+        assert_eq!(decoder.decode(b"\x89\x02pq\x81"), Ok(Part::Control(Opcode::Ping, 2..4)));
+    }
+
+    /// A server's view of a client's frame: its first byte, its payload, and how many bytes its head has.
+    fn unmask(frame: &[u8]) -> (u8, Vec<u8>, usize) {
+        assert_eq!(frame[1] & 0x80, 0x80, "it is masked");
+        let (length, at) = match frame[1] & 0x7f {
+            126 => (u64::from(u16::from_be_bytes(frame[2..4].try_into().unwrap())), 4),
+            127 => (u64::from_be_bytes(frame[2..10].try_into().unwrap()), 10),
+            short => (u64::from(short), 2),
+        };
+        let (mask, masked) = frame[at..].split_at(4);
+        assert_eq!(masked.len() as u64, length);
+        // §5.3.
+        let payload = masked.iter().enumerate().map(|(index, byte)| byte ^ mask[index % 4]).collect();
+        (frame[0], payload, at)
+    }
+
+    #[test]
+    fn a_message_is_written_masked_and_in_the_shortest_length() {
+        let mut out = b"before".to_vec();
+        encode(&mut out, Opcode::Text, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
+        encode(&mut out, Opcode::Pong, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
+        encode(&mut out, Opcode::Ping, b"", [1; 4]);
+        encode(&mut out, Opcode::Close, b"\x03\xe8", [0, 0, 0xff, 0xff]);
+        let expected = [
+            // §5.7: the two masked examples.
+            &b"before\x81\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58"[..],
+            b"\x8a\x85\x37\xfa\x21\x3d\x7f\x9f\x4d\x51\x58",
+            b"\x89\x80\x01\x01\x01\x01",
+            b"\x88\x82\0\0\xff\xff\x03\xe8",
+        ];
+        assert_eq!(out.escape_ascii().to_string(), expected.concat().escape_ascii().to_string());
+        let lengths = (0..=20).chain([125, 126, 127, 1000, 65_535, 65_536, 65_537, 100_003]);
+        for length in lengths {
+            let payload: Vec<u8> = (0..length).map(|index| (index * 7 % 251) as u8).collect();
+            let mut frame = Vec::new();
+            encode(&mut frame, Opcode::Binary, &payload, [1, 20, 150, 255]);
+            let head = if length < 126 {
+                2
+            } else if length < 65_536 {
+                4
+            } else {
+                10
+            };
+            assert_eq!(unmask(&frame), (0x82, payload, head), "{length}");
+        }
+    }
+}

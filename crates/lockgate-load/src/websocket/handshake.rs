@@ -1,0 +1,184 @@
+//! The opening handshake (RFC 6455 §4.1): what a request asks for, and whether an answer grants it.
+//!
+//! Knows the fields that make a request one for WebSocket; its first line, Host and all others are the caller's.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64ct::{Base64, Encoding};
+use lockgate_http::fields::Known;
+use lockgate_http::h1::encode;
+use lockgate_http::head::ResponseHead;
+
+/// What a server appends to the key before it hashes it (§1.3).
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Why an answer does not open a WebSocket (§4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum HandshakeError {
+    /// Another status than 101.
+    #[error("the status is {0} where 101 was expected")]
+    Status(u16),
+    /// Upgrade is not `websocket`.
+    #[error("Upgrade is not `websocket`")]
+    Upgrade,
+    /// Connection has no `Upgrade`.
+    #[error("Connection does not have `Upgrade`")]
+    Connection,
+    /// The hash of another key, or none: who answered has not read the request.
+    #[error("Sec-WebSocket-Accept does not belong to the key that was sent")]
+    Accept,
+    /// An extension, and none was offered.
+    #[error("Sec-WebSocket-Extensions is there, and none was offered")]
+    Extension,
+    /// A subprotocol, and none was offered.
+    #[error("Sec-WebSocket-Protocol is there, and none was offered")]
+    Protocol,
+}
+
+/// One handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// Sec-WebSocket-Key: 16 bytes as base64.
+    key: [u8; 24],
+    /// The Sec-WebSocket-Accept that belongs to it.
+    accept: [u8; 28],
+}
+
+impl Handshake {
+    /// With a key of its own.
+    ///
+    /// The key is no secret: it shows that whoever answers has read this request (§1.3), and any random number does that.
+    pub fn random() -> Self {
+        Self::with(fastrand::u128(..).to_ne_bytes())
+    }
+
+    fn with(nonce: [u8; 16]) -> Self {
+        let key = base64(&nonce);
+        let hash = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[&key, GUID].concat());
+        Self { key, accept: base64(hash.as_ref()) }
+    }
+
+    /// Appends the fields that ask for it.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        encode::field(out, b"Upgrade", b"websocket");
+        encode::field(out, b"Connection", b"Upgrade");
+        encode::field(out, b"Sec-WebSocket-Key", &self.key);
+        encode::field(out, b"Sec-WebSocket-Version", b"13");
+    }
+
+    /// Whether the answer grants it; what comes behind its head are frames then.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check(&self, head: &ResponseHead) -> Result<(), HandshakeError> {
+        let fields = &head.fields;
+        if head.status != 101 {
+            return Err(HandshakeError::Status(head.status));
+        }
+        let mut upgrade = fields.values(Known::Upgrade);
+        let to = upgrade.next().unwrap_or_default();
+        if !to.eq_ignore_ascii_case(b"websocket") || upgrade.next().is_some() {
+            return Err(HandshakeError::Upgrade);
+        }
+        if !fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade")) {
+            return Err(HandshakeError::Connection);
+        }
+        let mut accept = fields.named(b"Sec-WebSocket-Accept");
+        // §11.3.3: it must not be there twice.
+        if accept.next() != Some(&self.accept) || accept.next().is_some() {
+            return Err(HandshakeError::Accept);
+        }
+        if fields.named(b"Sec-WebSocket-Extensions").next().is_some() {
+            return Err(HandshakeError::Extension);
+        }
+        if fields.named(b"Sec-WebSocket-Protocol").next().is_some() {
+            return Err(HandshakeError::Protocol);
+        }
+        Ok(())
+    }
+}
+
+/// So many characters as these bytes make, padding included.
+fn base64<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    let mut text = [0; LENGTH];
+    Base64::encode(bytes, &mut text).expect("there is room for it");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockgate_http::h1::Limits;
+    use lockgate_http::h1::parse::{self, Progress};
+
+    /// That of §1.3.
+    fn handshake() -> Handshake {
+        Handshake::with(*b"the sample nonce")
+    }
+
+    fn check(answer: &str) -> Result<(), HandshakeError> {
+        let (mut progress, mut head) = (Progress::default(), ResponseHead::default());
+        let taken = parse::response(answer.as_bytes(), &mut progress, &Limits::default(), &mut head);
+        assert_eq!(taken, Ok(Some(answer.len())));
+        handshake().check(&head)
+    }
+
+    #[test]
+    fn it_is_asked_for_by_four_fields() {
+        let mut out = Vec::new();
+        handshake().write(&mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+             Sec-WebSocket-Version: 13\r\n"
+        );
+        assert_ne!(Handshake::random(), Handshake::random());
+    }
+
+    #[test]
+    fn an_answer_grants_it_or_is_told_why_not() {
+        use HandshakeError::*;
+        let (upgrade, connection) = ("Upgrade: websocket\r\n", "Connection: Upgrade\r\n");
+        let accept = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
+        for (status, fields, expected) in [
+            (101, [upgrade, connection, accept, ""], Ok(())),
+            (
+                101,
+                [accept, "upgrade: WebSocket\r\n", "CONNECTION: keep-alive, upgrade\r\n", "Server: x\r\n"],
+                Ok(()),
+            ),
+            (101, [upgrade, "Connection: a\r\nConnection: UPGRADE\r\n", accept, ""], Ok(())),
+            // §4.1, what a client must check, in its order.
+            (200, [upgrade, connection, accept, ""], Err(Status(200))),
+            (401, ["", "", "", ""], Err(Status(401))),
+            (101, ["", connection, accept, ""], Err(Upgrade)),
+            (101, ["Upgrade: h2c\r\n", connection, accept, ""], Err(Upgrade)),
+            (101, ["Upgrade: websocket, h2c\r\n", connection, accept, ""], Err(Upgrade)),
+            (101, [upgrade, connection, accept, upgrade], Err(Upgrade)),
+            (101, [upgrade, "", accept, ""], Err(Connection)),
+            (101, [upgrade, "Connection: Upgraded, keep-alive\r\n", accept, ""], Err(Connection)),
+            (101, [upgrade, connection, "", ""], Err(Accept)),
+            (101, [upgrade, connection, "Sec-WebSocket-Accept: \r\n", ""], Err(Accept)),
+            // The key itself, and a hash in small letters.
+            (
+                101,
+                [upgrade, connection, "Sec-WebSocket-Accept: dGhlIHNhbXBsZSBub25jZQ==\r\n", ""],
+                Err(Accept),
+            ),
+            (
+                101,
+                [upgrade, connection, "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n", ""],
+                Err(Accept),
+            ),
+            (101, [upgrade, connection, accept, accept], Err(Accept)),
+            (
+                101,
+                [upgrade, connection, accept, "Sec-WebSocket-Extensions: permessage-deflate\r\n"],
+                Err(Extension),
+            ),
+            (101, [upgrade, connection, accept, "sec-websocket-protocol: chat\r\n"], Err(Protocol)),
+        ] {
+            let answer = format!("HTTP/1.1 {status} x\r\n{}\r\n", fields.concat());
+            assert_eq!(check(&answer), expected, "{answer}");
+        }
+    }
+}
