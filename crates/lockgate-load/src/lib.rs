@@ -5,7 +5,17 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
+pub mod expect;
+mod pace;
+pub mod plan;
 pub mod profile;
 pub mod result;
+mod run;
 pub mod schedule;
+pub mod target;
 pub mod websocket;
+mod worker;
+
+pub use run::{Progress, StartError, run};
+pub use worker::Stop;

@@ -2,8 +2,8 @@
 //!
 //! A client asks for its turn. In a closed loop there is always one, until the stage has ended. In an open loop turns
 //! come by a schedule: the client whose turn it is may be waiting for it, and is woken by the alarm, or come for it
-//! late, because no client was free. How late is then the target's doing and part of the latency; how late the alarm was
-//! is the generator's own, and measured apart.
+//! late, because no client was free. That lateness is the target's doing and part of the latency; that of a client which
+//! had been waiting is the generator's own, and measured apart.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
-use crate::plan::{Rate, Until};
+use crate::plan::{Loop, Stage, Until};
 
 /// Nanoseconds since the pace was made: what turns and deadlines are counted in.
 pub(crate) type Moment = u64;
@@ -24,8 +24,10 @@ pub(crate) type Moment = u64;
 pub(crate) struct Turn {
     /// When the request is due.
     pub(crate) due: Moment,
-    /// How late the generator was, if a client was waiting for this turn.
-    pub(crate) lateness: Option<Moment>,
+    /// Whether a schedule says when: else it is due when it is given.
+    pub(crate) scheduled: bool,
+    /// Whether a client was waiting for it: what it is late by is the generator's own doing.
+    pub(crate) awaited: bool,
 }
 
 /// One client, as the pace sees it.
@@ -42,7 +44,7 @@ struct Slot {
 /// A stage, one thread's share of it.
 #[derive(Debug, Clone)]
 struct Share {
-    rate: Rate,
+    shape: Loop,
     /// The first moment.
     begin: Moment,
     /// No turn is due from here on; the far future where a count ends the stage.
@@ -91,10 +93,14 @@ impl Pace {
         nanoseconds(self.zero.elapsed())
     }
 
-    /// Begins a stage: turns number `first`, `first + stride` and so on are this thread's.
-    pub(crate) fn begin(&self, begin: Instant, rate: &Rate, until: Until, timeout: Duration, own: Own) {
-        let begin = nanoseconds(begin.saturating_duration_since(self.zero));
-        let (end, left) = match until {
+    /// That moment.
+    pub(crate) fn at(&self, instant: Instant) -> Moment {
+        nanoseconds(instant.saturating_duration_since(self.zero))
+    }
+
+    /// Begins a stage, of which some turns are this thread's.
+    pub(crate) fn begin(&self, begin: Moment, stage: &Stage, timeout: Duration, own: Own) {
+        let (end, left) = match stage.until {
             Until::Time(time) => (begin.saturating_add(nanoseconds(time)), u64::MAX),
             Until::Count(count) => {
                 let (first, stride) = (own.first as u64, own.stride as u64);
@@ -102,7 +108,7 @@ impl Pace {
             }
         };
         *self.share.borrow_mut() = Some(Share {
-            rate: rate.clone(),
+            shape: stage.shape.clone(),
             begin,
             end,
             next: own.first as u64,
@@ -154,12 +160,12 @@ impl Pace {
         if slot.waiting.get() {
             return Poll::Pending;
         }
+        if slot.waker.borrow().is_none() {
+            *slot.waker.borrow_mut() = Some(cx.waker().clone());
+        }
         // Whoever comes finds that others wait only when no turn is due.
         if let Some(turn) = self.take(false) {
             return Poll::Ready(turn);
-        }
-        if slot.waker.borrow().is_none() {
-            *slot.waker.borrow_mut() = Some(cx.waker().clone());
         }
         slot.waiting.set(true);
         let first = self.waiting.borrow().is_empty();
@@ -207,17 +213,17 @@ impl Pace {
             return None;
         }
         let now = self.now();
-        let turn = match &share.rate {
-            Rate::Closed if now < share.end => Turn { due: now, lateness: None },
-            Rate::Closed => return None,
-            Rate::Open(_) => {
+        let turn = match &share.shape {
+            Loop::Closed if now < share.end => Turn { due: now, scheduled: false, awaited: false },
+            Loop::Closed => return None,
+            Loop::Open(_) => {
                 self.skip(share, now);
                 let due = share.due()?;
                 if share.left == 0 || due > now {
                     return None;
                 }
                 share.next += share.stride;
-                Turn { due, lateness: awaited.then_some(now - due) }
+                Turn { due, scheduled: true, awaited }
             }
         };
         share.left -= 1;
@@ -226,7 +232,7 @@ impl Pace {
 
     /// Passes over turns that could only be too late: an absurd rate must not make an absurd queue.
     fn skip(&self, share: &mut Share, now: Moment) {
-        let Rate::Open(schedule) = &share.rate else { return };
+        let Loop::Open(schedule) = &share.shape else { return };
         let Some(latest) = now.checked_sub(share.timeout) else { return };
         if share.due().is_none_or(|due| due > latest) {
             return;
@@ -245,7 +251,7 @@ impl Pace {
         }
         let share = self.share.borrow();
         let Some(share) = share.as_ref().filter(|share| share.left > 0) else { return };
-        if let (Rate::Open(_), Some(due)) = (&share.rate, share.due()) {
+        if let (Loop::Open(_), Some(due)) = (&share.shape, share.due()) {
             // Without a descriptor left to fail for, it cannot.
             let _ = self.alarm.set(Duration::from_nanos(due.saturating_sub(self.now())));
         }
@@ -263,9 +269,9 @@ impl Pace {
     fn is_over(&self) -> bool {
         let spent = self.share.borrow().as_ref().is_none_or(|share| {
             share.left == 0
-                || match share.rate {
-                    Rate::Closed => self.now() >= share.end,
-                    Rate::Open(_) => share.due().is_none(),
+                || match share.shape {
+                    Loop::Closed => self.now() >= share.end,
+                    Loop::Open(_) => share.due().is_none(),
                 }
         });
         spent && self.waiting.borrow().len() == self.slots.len()
@@ -300,7 +306,7 @@ impl Pace {
 impl Share {
     /// When the next turn is due, if it is within the stage.
     fn due(&self) -> Option<Moment> {
-        let Rate::Open(schedule) = &self.rate else { return None };
+        let Loop::Open(schedule) = &self.shape else { return None };
         let due = self.begin.saturating_add(nanoseconds(schedule.due(self.next)));
         (due < self.end).then_some(due)
     }
@@ -315,6 +321,7 @@ pub(crate) struct Own {
     pub(crate) stride: usize,
 }
 
-fn nanoseconds(duration: Duration) -> Moment {
+/// As far as they can be counted: 584 years.
+pub(crate) fn nanoseconds(duration: Duration) -> Moment {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

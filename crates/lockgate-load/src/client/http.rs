@@ -1,0 +1,212 @@
+//! One exchange of HTTP/1.1: a request as it was made beforehand, and an answer that is taken apart and counted.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use lockgate_http::fields::{Fields, Known};
+use lockgate_http::h1::body::{Decoder, Part};
+use lockgate_http::h1::parse::{self, Progress};
+use lockgate_http::h1::{Limits, framing};
+use lockgate_http::head::{Method, ResponseHead, Version};
+use lockgate_net::stream::{Blocks, Stream, StreamError};
+
+use super::{Done, Fault, Link, Scratch};
+use crate::expect::{Expect, Hasher};
+use crate::result::Failure;
+use crate::target::{Body, Request};
+
+/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is still asked.
+///
+/// # Errors
+/// When no whole answer came.
+pub(super) async fn exchange(
+    link: &mut Link,
+    request: &Request,
+    expect: &Expect,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<(), Fault> {
+    scratch.vary(request);
+    let Scratch { blocks, head, fields, body, .. } = scratch;
+    let body = match &request.body {
+        Body::Fixed(bytes) => bytes,
+        Body::Random(_) => &body[..],
+    };
+    let mut upload = Upload { parts: [&request.head, fields, body], sent: 0, over: false };
+    let mut answer = Answer::new(request.method, expect.wants_hash());
+    let answered = poll_fn(|cx| {
+        // Who takes no more may have answered all the same; else reading finds out that it is gone.
+        let _ = upload.poll(cx, &mut link.stream, blocks);
+        done.sent = upload.sent;
+        answer.poll(cx, link, head, done)
+    })
+    .await;
+    done.seen.length = answer.length;
+    done.seen.hash = answer.hasher.take().map(Hasher::finish);
+    answered?;
+    done.keep = answer.keep && upload.over && link.inbox.is_empty();
+    if !link.inbox.is_empty() {
+        let more = link.inbox.bytes().len();
+        return Err(Fault::new(Failure::Length, format!("{more} bytes behind the end of the answer")));
+    }
+    Ok(())
+}
+
+/// What is sent, and how far it has gone.
+struct Upload<'a> {
+    parts: [&'a [u8]; 3],
+    sent: u64,
+    /// Whether all of it has left.
+    over: bool,
+}
+
+impl Upload<'_> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        blocks: &Blocks,
+    ) -> Poll<Result<(), StreamError>> {
+        if self.over {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let mut parts = [&[][..]; 3];
+            let (mut skip, mut count) = (self.sent as usize, 0);
+            for part in self.parts {
+                let here = skip.min(part.len());
+                skip -= here;
+                if here < part.len() {
+                    parts[count] = &part[here..];
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                break;
+            }
+            self.sent += ready!(stream.poll_write(cx, blocks, &parts[..count]))? as u64;
+        }
+        ready!(stream.poll_flush(cx))?;
+        self.over = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// What has come of an answer.
+struct Answer {
+    method: Method,
+    progress: Progress,
+    /// Of the final answer, once its head is there.
+    body: Option<Decoder>,
+    trailers: Fields,
+    length: u64,
+    hasher: Option<Hasher>,
+    /// Whether the origin keeps the connection.
+    keep: bool,
+}
+
+impl Answer {
+    fn new(method: Method, hash: bool) -> Self {
+        Self {
+            method,
+            progress: Progress::default(),
+            body: None,
+            trailers: Fields::default(),
+            length: 0,
+            hasher: hash.then(Hasher::new),
+            keep: false,
+        }
+    }
+
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        link: &mut Link,
+        head: &mut ResponseHead,
+        done: &mut Done,
+    ) -> Poll<Result<(), Fault>> {
+        loop {
+            if self.take(link, head, done)? {
+                return Poll::Ready(Ok(()));
+            }
+            let before = link.inbox.bytes().len();
+            match link.stream.poll_read(cx, &mut link.inbox) {
+                Poll::Ready(Ok(true)) => done.received += (link.inbox.bytes().len() - before) as u64,
+                Poll::Ready(Ok(false)) => return Poll::Ready(self.close()),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::broken(&error))),
+                Poll::Pending => {
+                    link.inbox.settle();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Takes apart what has come; whether the answer is whole.
+    fn take(&mut self, link: &mut Link, head: &mut ResponseHead, done: &mut Done) -> Result<bool, Fault> {
+        let garbage = |text: String| Fault::new(Failure::Garbage, text);
+        while self.body.is_none() {
+            if link.inbox.is_empty() {
+                return Ok(false);
+            }
+            let limits = Limits::default();
+            let parsed = parse::response(link.inbox.bytes(), &mut self.progress, &limits, head);
+            let Some(used) = parsed.map_err(|error| garbage(error.to_string()))? else { return Ok(false) };
+            link.inbox.consume(used);
+            if head.is_interim() {
+                continue;
+            }
+            if head.status == 101 {
+                return Err(garbage("101 was not asked for".to_owned()));
+            }
+            let length =
+                framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
+            done.seen.status = Some(head.status);
+            self.keep = keeps(head);
+            self.body = Some(Decoder::new(length));
+        }
+        let Some(decoder) = &mut self.body else { return Ok(false) };
+        let mut at = 0;
+        let ended = loop {
+            let coming = &link.inbox.bytes()[at..];
+            let part = decoder.decode(coming, &Limits::default(), &mut self.trailers);
+            match part.map_err(|error| garbage(error.to_string()))? {
+                Part::Data(range) => {
+                    self.length += range.len() as u64;
+                    if let Some(hasher) = &mut self.hasher {
+                        hasher.update(&coming[range.clone()]);
+                    }
+                    at += range.end;
+                }
+                Part::More(used) => {
+                    at += used;
+                    break false;
+                }
+                Part::End(used) => {
+                    at += used;
+                    break true;
+                }
+            }
+        };
+        link.inbox.consume(at);
+        Ok(ended)
+    }
+
+    /// The connection has ended: so has an answer that goes on until then.
+    fn close(&mut self) -> Result<(), Fault> {
+        self.keep = false;
+        match &self.body {
+            Some(decoder) if decoder.may_close() => Ok(()),
+            Some(_) => {
+                Err(Fault::new(Failure::Closed, format!("closed after {} bytes of the body", self.length)))
+            }
+            None => Err(Fault::new(Failure::Closed, "closed before an answer")),
+        }
+    }
+}
+
+/// Whether the connection goes on behind this answer (RFC 9112 §9.3).
+fn keeps(head: &ResponseHead) -> bool {
+    let says = |word: &[u8]| head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(word));
+    !says(b"close") && (head.version == Version::Http11 || says(b"keep-alive"))
+}

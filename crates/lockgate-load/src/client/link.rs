@@ -1,0 +1,136 @@
+//! One connection to a peer: dialled, through a proxy where there is one, and under TLS where it is spoken.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use lockgate_http::h1::parse::{self, Progress};
+use lockgate_http::h1::{Limits, encode};
+use lockgate_http::head::ResponseHead;
+use lockgate_net::dial;
+use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
+use lockgate_net::socket::Socket;
+use lockgate_net::stream::{Blocks, Inbox, Stream};
+use lockgate_net::tls::handshake::{self, Negotiated};
+
+use super::Fault;
+use crate::result::Failure;
+use crate::target::{Peer, Through};
+
+/// A connection that is ready for exchanges.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) stream: Stream,
+    /// What was received and not used.
+    pub(crate) inbox: Inbox,
+    /// Exchanges that it has had.
+    pub(crate) exchanges: u64,
+    /// What was agreed on, if it is under TLS.
+    pub(crate) tls: Option<Negotiated>,
+}
+
+/// Connects to `address` of `peer`.
+///
+/// # Errors
+/// Of the kinds connect, proxy and TLS.
+pub(crate) async fn open(peer: &Peer, address: &dial::Target, blocks: &Rc<Blocks>) -> Result<Link, Fault> {
+    let socket = dial::dial(address).await.map_err(|error| refused(address, &error))?;
+    let mut preface = Vec::new();
+    if let Some(version) = peer.proxy_protocol {
+        let ends = ends(&socket);
+        match version {
+            Version::V1 => encode_v1(&mut preface, &ends),
+            Version::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
+        }
+    }
+    if let Some(through) = &peer.through {
+        send(&socket, &preface).await?;
+        preface.clear();
+        return under_tls(tunnel(socket, peer, through, blocks).await?, peer, preface, blocks).await;
+    }
+    if peer.tls.is_none() {
+        send(&socket, &preface).await?;
+    }
+    under_tls(socket, peer, preface, blocks).await
+}
+
+fn refused(address: &dial::Target, error: &io::Error) -> Fault {
+    let again = matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
+    let whose = if dial::is_exhaustion(error) { "this side has run out" } else { "cannot connect" };
+    Fault { again, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
+}
+
+async fn under_tls(
+    socket: Socket,
+    peer: &Peer,
+    preface: Vec<u8>,
+    blocks: &Rc<Blocks>,
+) -> Result<Link, Fault> {
+    let inbox = Inbox::new(blocks);
+    let Some(connector) = &peer.tls else {
+        return Ok(Link { stream: Stream::new(socket, None, Vec::new()), inbox, exchanges: 0, tls: None });
+    };
+    let established = handshake::connect(&socket, connector, &peer.host, preface)
+        .await
+        .map_err(|error| Fault::new(Failure::Tls, error.to_string()))?;
+    let stream = Stream::new(socket, Some(established.session), established.unsent);
+    Ok(Link { stream, inbox, exchanges: 0, tls: Some(established.negotiated) })
+}
+
+/// Asks a proxy to connect (RFC 9110 §9.3.6).
+async fn tunnel(socket: Socket, peer: &Peer, through: &Through, blocks: &Rc<Blocks>) -> Result<Socket, Fault> {
+    let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", through.written));
+    let authority = format!("{}:{}", peer.host, peer.port);
+    let mut head = Vec::new();
+    encode::request_line(&mut head, b"CONNECT", authority.as_bytes(), None);
+    encode::field(&mut head, b"Host", authority.as_bytes());
+    if let Some(authorization) = &through.authorization {
+        encode::field(&mut head, b"Proxy-Authorization", authorization.as_bytes());
+    }
+    encode::end(&mut head);
+    send(&socket, &head).await?;
+    let mut stream = Stream::new(socket, None, Vec::new());
+    let (mut inbox, mut progress, mut answer) =
+        (Inbox::new(blocks), Progress::default(), ResponseHead::default());
+    loop {
+        let parsed = parse::response(inbox.bytes(), &mut progress, &Limits::default(), &mut answer);
+        match parsed.map_err(|error| fault(error.to_string()))? {
+            Some(used) => {
+                inbox.consume(used);
+                if !answer.is_interim() {
+                    break;
+                }
+            }
+            None => match poll_fn(|cx| stream.poll_read(cx, &mut inbox)).await {
+                Ok(true) => {}
+                Ok(false) => return Err(fault("it closed the connection".to_owned())),
+                Err(error) => return Err(fault(error.to_string())),
+            },
+        }
+    }
+    if !(200..=299).contains(&answer.status) {
+        return Err(fault(format!("it answered {}", answer.status)));
+    }
+    // Whoever is asked speaks first in no protocol that we speak.
+    if !inbox.is_empty() {
+        return Err(fault("it sent something behind its answer".to_owned()));
+    }
+    Ok(stream.into_parts().socket)
+}
+
+async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        sent += poll_fn(|cx| socket.poll_send(cx, &bytes[sent..]))
+            .await
+            .map_err(|error| Fault::new(Failure::Closed, error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn ends(socket: &Socket) -> Addresses {
+    let local = rustix::net::getsockname(socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
+    let remote = rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
+    Addresses::of(local, remote)
+}

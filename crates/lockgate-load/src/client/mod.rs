@@ -1,0 +1,71 @@
+//! One client: a connection at a time to each peer, and one exchange after the other.
+
+mod http;
+mod link;
+mod scratch;
+
+pub(crate) use link::{Link, open};
+pub(crate) use scratch::Scratch;
+
+use lockgate_net::stream::StreamError;
+use lockgate_net::tls::session::SessionError;
+
+use crate::expect::Seen;
+use crate::result::Failure;
+use crate::target::{Ask, Target};
+
+/// Why an exchange failed: of which kind, and for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) failure: Failure,
+    pub(crate) text: String,
+    /// Whether it may go better in a moment, for no reason of the peer's.
+    pub(crate) again: bool,
+}
+
+impl Fault {
+    pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
+        Self { failure, text: text.into(), again: false }
+    }
+
+    /// A connection that broke while an answer was due.
+    fn broken(error: &StreamError) -> Self {
+        match error {
+            StreamError::Tls(SessionError::Alerted(_)) | StreamError::Truncated | StreamError::Io(_) => {
+                Self::new(Failure::Closed, error.to_string())
+            }
+            StreamError::Tls(_) => Self::new(Failure::Tls, error.to_string()),
+        }
+    }
+}
+
+/// What an exchange moved and found, whether it failed or not.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// The answer, as far as it came.
+    pub(crate) seen: Seen,
+    /// Bytes of messages sent.
+    pub(crate) sent: u64,
+    /// And received.
+    pub(crate) received: u64,
+    /// Whether the connection can have another.
+    pub(crate) keep: bool,
+}
+
+/// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
+///
+/// # Errors
+/// When no answer came about, or it was not as expected.
+pub(crate) async fn exchange(
+    link: &mut Link,
+    target: &Target,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<(), Fault> {
+    match &target.ask {
+        Ask::Http(request) => http::exchange(link, request, &target.expect, scratch, done).await?,
+        Ask::WebSocket(_) | Ask::Bytes(_) => unreachable!(),
+    }
+    let judged = target.expect.judge(&done.seen);
+    judged.map_err(|(failure, text)| Fault::new(failure, text))
+}

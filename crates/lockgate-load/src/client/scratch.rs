@@ -1,0 +1,48 @@
+//! What a client uses again for each exchange.
+
+use std::rc::Rc;
+
+use fastrand::Rng;
+use lockgate_http::head::ResponseHead;
+use lockgate_net::stream::Blocks;
+
+use crate::target::{Body, Request};
+
+/// Buffers of one client, and its dice.
+pub(crate) struct Scratch {
+    pub(crate) blocks: Rc<Blocks>,
+    pub(crate) rng: Rng,
+    /// The answer's head.
+    pub(crate) head: ResponseHead,
+    /// What is sent of a head after what is always the same.
+    pub(crate) fields: Vec<u8>,
+    /// A body that is made for each request.
+    pub(crate) body: Vec<u8>,
+}
+
+impl Scratch {
+    pub(crate) fn new(blocks: Rc<Blocks>, rng: Rng) -> Self {
+        Self { blocks, rng, head: ResponseHead::default(), fields: Vec::new(), body: Vec::new() }
+    }
+
+    /// Makes what differs from request to request.
+    pub(crate) fn vary(&mut self, request: &Request) {
+        self.fields.clear();
+        if !request.varying.is_empty() {
+            for field in &request.varying {
+                let value = &field.values[self.rng.usize(..field.values.len())];
+                lockgate_http::h1::encode::field(&mut self.fields, field.name.as_bytes(), value.as_bytes());
+            }
+            lockgate_http::h1::encode::end(&mut self.fields);
+        }
+        self.make(&request.body);
+    }
+
+    /// Makes a random body.
+    pub(crate) fn make(&mut self, body: &Body) {
+        if let Body::Random(length) = *body {
+            self.body.resize(length, 0);
+            self.rng.fill(&mut self.body);
+        }
+    }
+}

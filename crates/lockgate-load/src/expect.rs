@@ -1,0 +1,156 @@
+//! What an answer must be to count as a success.
+
+use std::ops::RangeInclusive;
+
+use aws_lc_rs::digest::{self, SHA256};
+
+use crate::result::Failure;
+
+/// What is expected of every answer of a target.
+#[derive(Debug, Clone)]
+pub struct Expect {
+    /// Its status.
+    pub status: Vec<RangeInclusive<u16>>,
+    /// How many bytes its body has.
+    pub length: Length,
+    /// Which bytes.
+    pub body: Bytes,
+}
+
+/// How long a body must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// As long as that of the first answer.
+    First,
+    /// So many bytes.
+    Exactly(u64),
+    /// Whatever it is.
+    Any,
+}
+
+/// Which bytes a body must have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bytes {
+    /// Any.
+    Any,
+    /// Those of the first answer.
+    First,
+    /// Those with this hash.
+    Sha256([u8; 32]),
+}
+
+impl Default for Expect {
+    /// A page: 2xx, as long as the first.
+    fn default() -> Self {
+        Self { status: vec![200..=299], length: Length::First, body: Bytes::Any }
+    }
+}
+
+/// One answer, as far as it is judged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Seen {
+    pub(crate) status: Option<u16>,
+    pub(crate) length: u64,
+    pub(crate) hash: Option<[u8; 32]>,
+}
+
+impl Expect {
+    /// Whether bodies must be hashed.
+    pub(crate) fn wants_hash(&self) -> bool {
+        self.body != Bytes::Any
+    }
+
+    /// Takes the first answer for what those after it are held against.
+    pub(crate) fn learn(&mut self, first: &Seen) {
+        if self.length == Length::First {
+            self.length = Length::Exactly(first.length);
+        }
+        if let (Bytes::First, Some(hash)) = (self.body, first.hash) {
+            self.body = Bytes::Sha256(hash);
+        }
+    }
+
+    /// What is wrong with an answer, if something is.
+    pub(crate) fn judge(&self, seen: &Seen) -> Result<(), (Failure, String)> {
+        if let Some(status) = seen.status
+            && !self.status.iter().any(|range| range.contains(&status))
+        {
+            return Err((Failure::Status, format!("status {status}")));
+        }
+        if let Length::Exactly(length) = self.length
+            && seen.length != length
+        {
+            return Err((Failure::Length, format!("{} bytes instead of {length}", seen.length)));
+        }
+        match (self.body, seen.hash) {
+            (Bytes::Sha256(wanted), Some(hash)) if hash != wanted => {
+                Err((Failure::Body, "the right length and other bytes".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Hashes a body as it comes.
+pub(crate) struct Hasher(digest::Context);
+
+impl Hasher {
+    pub(crate) fn new() -> Self {
+        Self(digest::Context::new(&SHA256))
+    }
+
+    pub(crate) fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    pub(crate) fn finish(self) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(self.0.finish().as_ref());
+        hash
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(status: u16, length: u64) -> Seen {
+        Seen { status: Some(status), length, hash: None }
+    }
+
+    #[test]
+    fn a_redirect_of_170_bytes_is_not_the_page() {
+        let mut expect = Expect::default();
+        expect.learn(&page(200, 105_600));
+        assert_eq!(expect.judge(&page(200, 105_600)), Ok(()));
+        assert_eq!(expect.judge(&page(301, 170)).unwrap_err().0, Failure::Status);
+        assert_eq!(expect.judge(&page(404, 105_600)).unwrap_err().0, Failure::Status);
+        let short = expect.judge(&page(200, 170)).unwrap_err();
+        assert_eq!(short, (Failure::Length, "170 bytes instead of 105600".to_owned()));
+    }
+
+    #[test]
+    fn what_is_told_wins_over_what_is_learnt() {
+        let mut expect = Expect { length: Length::Exactly(5), ..Expect::default() };
+        expect.learn(&page(200, 9));
+        assert_eq!(expect.judge(&page(200, 9)).unwrap_err().0, Failure::Length);
+        let mut any = Expect { length: Length::Any, ..Expect::default() };
+        any.learn(&page(200, 9));
+        assert_eq!(any.judge(&page(200, 1)), Ok(()));
+    }
+
+    #[test]
+    fn other_bytes_of_the_same_length_are_found_by_their_hash() {
+        let hash = |data: &[u8]| {
+            let mut hasher = Hasher::new();
+            hasher.update(data);
+            Some(hasher.finish())
+        };
+        let seen = |data: &[u8]| Seen { status: None, length: data.len() as u64, hash: hash(data) };
+        let mut expect = Expect { body: Bytes::First, ..Expect::default() };
+        assert!(expect.wants_hash());
+        expect.learn(&seen(b"one"));
+        assert_eq!(expect.judge(&seen(b"one")), Ok(()));
+        assert_eq!(expect.judge(&seen(b"two")).unwrap_err().0, Failure::Body);
+    }
+}

@@ -1,0 +1,66 @@
+//! What a run is to do: targets, clients, and stages one after the other.
+
+use std::time::Duration;
+
+use crate::schedule::Schedule;
+use crate::target::Target;
+
+/// A whole run.
+#[derive(Debug)]
+pub struct Plan {
+    /// The words of the command line, for reports.
+    pub command: Vec<String>,
+    /// What is asked for.
+    pub targets: Vec<Target>,
+    /// Connections at once, over all threads; each has one exchange at a time.
+    pub connections: usize,
+    /// Exchanges of one connection before it is closed; `None`: as many as there are.
+    pub per_connection: Option<u64>,
+    /// Threads of the generator.
+    pub threads: usize,
+    /// CPUs, of which each thread gets one in turn; empty: wherever the system puts them.
+    pub cpus: Vec<usize>,
+    /// What one exchange may take, from when it was due.
+    pub timeout: Duration,
+    /// What is done before anything is counted, at the rate at which the first stage begins.
+    pub warm_up: Option<Stage>,
+    /// What is counted.
+    pub stages: Vec<Stage>,
+    /// Answers with one of these end the run.
+    pub stop_on: Vec<u16>,
+    /// Go on although a first answer was not as expected.
+    pub anyway: bool,
+    /// Programs whose CPU time and memory are read at each stage: a name and a process.
+    pub watch: Vec<(String, u32)>,
+}
+
+/// One step of a run.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// From 1 on.
+    pub round: usize,
+    /// For people.
+    pub name: String,
+    /// What decides when the next request is made.
+    pub shape: Loop,
+    /// What ends it.
+    pub until: Until,
+}
+
+/// What decides when the next request is made.
+#[derive(Debug, Clone)]
+pub enum Loop {
+    /// The answer before it.
+    Closed,
+    /// A schedule.
+    Open(Schedule),
+}
+
+/// What ends a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Until {
+    /// So much time; what is under way is waited for.
+    Time(Duration),
+    /// So many requests, over all threads.
+    Count(u64),
+}

@@ -1,0 +1,367 @@
+//! A whole run, from the main thread: the first answers, the threads, one stage after the other, and what came of them.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::first;
+use crate::plan::{Loop, Plan, Stage, Until};
+use crate::result::{self, Description, End, Generator, Model, Report, Second, Tally, Watched};
+use crate::watch::{Cpu, Tree};
+use crate::worker::{self, News, Order, Setup, Stop};
+
+/// How often memory is looked at.
+const LOOK: Duration = Duration::from_millis(250);
+/// Descriptors of the program itself, and of each thread.
+const OWN_DESCRIPTORS: u64 = 16;
+const THREAD_DESCRIPTORS: u64 = 8;
+/// A thread that was so busy, of 1, had no time to spare: what it measured is itself.
+const SATURATED: f64 = 0.95;
+/// So late may one of a hundred requests be for the generator's own reasons.
+const LATE: Duration = Duration::from_millis(5);
+
+/// Why a run did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// There are fewer descriptors than connections.
+    #[error(
+        "{connections} connections need {needed} descriptors, and {allowed} are allowed here: raise the hard limit \
+         (ulimit -Hn) or ask for fewer connections"
+    )]
+    Descriptors {
+        /// Asked for.
+        connections: usize,
+        /// With what the program itself needs.
+        needed: u64,
+        /// The hard limit.
+        allowed: u64,
+    },
+    /// One source address has fewer ports than connections.
+    #[error(
+        "{connections} connections to one address need as many local ports, and net.ipv4.ip_local_port_range has \
+         {ports}: widen it or ask for fewer connections"
+    )]
+    Ports {
+        /// Asked for.
+        connections: usize,
+        /// In the range.
+        ports: usize,
+    },
+    /// A target did not answer as expected, before anything was measured.
+    #[error("{target}: {text}")]
+    First {
+        /// As written.
+        target: String,
+        /// What was wrong, and what to do.
+        text: String,
+    },
+    /// A program that is to be watched is not there.
+    #[error("cannot watch process {pid} ({name}): {error}")]
+    Watch {
+        /// What it was named.
+        name: String,
+        /// The process.
+        pid: u32,
+        /// What /proc says.
+        error: io::Error,
+    },
+    /// A thread could not be made or not go on: a CPU that is not there, no descriptors.
+    #[error("a thread of the generator cannot run: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// What is told while a run goes on.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A stage begins; the warm-up has no place among those that count.
+    Begun {
+        /// Its place, from 0 on.
+        place: Option<usize>,
+        /// The stage.
+        stage: &'a Stage,
+    },
+    /// A second of it has passed.
+    Second {
+        /// How much of the stage has passed.
+        elapsed: Duration,
+        /// That second.
+        second: Second,
+        /// All of the stage so far.
+        tally: &'a Tally,
+    },
+    /// It is over. Nothing of a warm-up.
+    Over(&'a result::Stage),
+}
+
+/// Makes the run that `plan` says.
+///
+/// # Errors
+/// When it cannot begin. What goes wrong later is in the report.
+pub fn run(
+    mut plan: Plan,
+    stop: &Arc<Stop>,
+    mut tell: impl FnMut(Progress<'_>),
+) -> Result<Report, StartError> {
+    reserve(&plan)?;
+    let first = first::ask(&mut plan, stop)?;
+    let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
+    let watched: Vec<_> = trees
+        .map(|(name, tree)| {
+            let before = tree.memory();
+            WatchedTree { name, tree, before, peak: None }
+        })
+        .collect();
+    for (watched, (name, pid)) in watched.iter().zip(&plan.watch) {
+        let gone = |error| StartError::Watch { name: name.clone(), pid: *pid, error };
+        watched.tree.cpu().map_err(gone)?;
+    }
+    let mut report = Report {
+        run: describe(&plan),
+        began: SystemTime::now(),
+        uncounted: first.len() as u64,
+        first,
+        stages: Vec::new(),
+        end: End::Complete,
+    };
+    let plan = Arc::new(plan);
+    let mut crew = Crew::start(&plan, stop, watched)?;
+    if let Some(stage) = &plan.warm_up {
+        tell(Progress::Begun { place: None, stage });
+        let warm_up = crew.run(stage, stop, &mut |_| ())?;
+        report.uncounted += warm_up.tally.succeeded() + warm_up.tally.failed() + warm_up.tally.cut;
+        report.began = SystemTime::now();
+    }
+    for (place, stage) in plan.stages.iter().enumerate() {
+        if stop.is_asked() {
+            break;
+        }
+        tell(Progress::Begun { place: Some(place), stage });
+        let done = crew.run(stage, stop, &mut tell)?;
+        tell(Progress::Over(&done));
+        report.stages.push(done);
+    }
+    report.end = match stop.status() {
+        Some(status) => End::Stopped(status),
+        None if stop.is_asked() => End::Interrupted,
+        None => End::Complete,
+    };
+    Ok(report)
+}
+
+fn describe(plan: &Plan) -> Description {
+    let open = plan.stages.iter().any(|stage| matches!(stage.shape, Loop::Open(_)));
+    Description {
+        command: plan.command.clone(),
+        targets: plan.targets.iter().map(|target| target.written.clone()).collect(),
+        model: if open { Model::Open } else { Model::Closed },
+        connections: plan.connections,
+        threads: plan.threads,
+        cpus: plan.cpus.clone(),
+        timeout: plan.timeout,
+    }
+}
+
+/// Sees to it that there are descriptors and ports for every connection: better said before than found out within.
+fn reserve(plan: &Plan) -> Result<(), StartError> {
+    let connections = plan.connections;
+    let peers = plan.peers();
+    let needed = (connections * peers.len()) as u64 + OWN_DESCRIPTORS + THREAD_DESCRIPTORS * plan.threads as u64;
+    let limit = getrlimit(Resource::Nofile);
+    let allowed = limit.maximum.unwrap_or(u64::MAX);
+    if needed > allowed {
+        return Err(StartError::Descriptors { connections, needed, allowed });
+    }
+    if limit.current.is_some_and(|current| current < needed) {
+        // Up to the hard limit everybody may.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+    let ports = local_ports().unwrap_or(usize::MAX);
+    if connections > ports && peers.iter().any(|peer| peer.is_tcp()) {
+        return Err(StartError::Ports { connections, ports });
+    }
+    Ok(())
+}
+
+fn local_ports() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut ends = text.split_ascii_whitespace().filter_map(|word| word.parse::<usize>().ok());
+    let (low, high) = (ends.next()?, ends.next()?);
+    Some((high + 1).saturating_sub(low))
+}
+
+/// A program that is watched.
+struct WatchedTree {
+    name: String,
+    tree: Tree,
+    before: Option<u64>,
+    peak: Option<u64>,
+}
+
+/// The threads of the generator, and what is watched beside them.
+struct Crew {
+    orders: Vec<Sender<Order>>,
+    news: Receiver<News>,
+    threads: Vec<thread::JoinHandle<()>>,
+    own: Tree,
+    watched: Vec<WatchedTree>,
+}
+
+impl Crew {
+    fn start(plan: &Arc<Plan>, stop: &Arc<Stop>, watched: Vec<WatchedTree>) -> io::Result<Self> {
+        let (tell, news) = mpsc::channel();
+        let mut crew =
+            Self { orders: Vec::new(), news, threads: Vec::new(), own: Tree::new(std::process::id()), watched };
+        for thread in 0..plan.threads {
+            let (order, orders) = mpsc::channel();
+            let share = plan.connections / plan.threads;
+            let clients = share + usize::from(thread < plan.connections % plan.threads);
+            let (plan, stop, news) = (Arc::clone(plan), Arc::clone(stop), tell.clone());
+            let setup = Setup { plan, thread, clients, stop, orders, news };
+            let named = thread::Builder::new().name(format!("load-{thread}"));
+            crew.threads.push(named.spawn(move || worker::run(setup))?);
+            crew.orders.push(order);
+        }
+        Ok(crew)
+    }
+
+    /// Runs one stage on all threads.
+    fn run(
+        &mut self,
+        stage: &Stage,
+        stop: &Stop,
+        tell: &mut impl FnMut(Progress<'_>),
+    ) -> io::Result<result::Stage> {
+        let shared = Arc::new(stage.clone());
+        let before = self.cpu();
+        let own_before = self.own.cpu().unwrap_or_default();
+        let begin = Instant::now();
+        for order in &self.orders {
+            // A thread that has gone has told why.
+            let _ = order.send(Order { stage: Arc::clone(&shared), begin });
+        }
+        let gathered = self.gather(begin, tell)?;
+        let whole = begin.elapsed();
+        let own = self.own.cpu().unwrap_or_default().since(own_before);
+        let elapsed = match stage.until {
+            Until::Time(time) if !stop.is_asked() => time,
+            _ => whole,
+        };
+        let generator = Generator {
+            user: own.user,
+            system: own.system,
+            busiest: gathered.busiest.as_secs_f64() / whole.as_secs_f64().max(1e-9),
+        };
+        let watched = self.watched.iter_mut().zip(before).map(|(watched, before)| {
+            let cpu = watched.tree.cpu().unwrap_or(before).since(before);
+            let peak = watched.peak.take().max(watched.tree.memory());
+            let (name, before) = (watched.name.clone(), watched.before);
+            Watched { name, user: cpu.user, system: cpu.system, before, peak }
+        });
+        Ok(result::Stage {
+            round: stage.round,
+            rate: stage.rate(),
+            name: stage.name.clone(),
+            elapsed,
+            invalid: invalid(stage, &generator, &gathered.tally),
+            tally: gathered.tally,
+            seconds: gathered.seconds.iter().map(summary).collect(),
+            generator,
+            watched: watched.collect(),
+        })
+    }
+
+    fn cpu(&self) -> Vec<Cpu> {
+        self.watched.iter().map(|watched| watched.tree.cpu().unwrap_or_default()).collect()
+    }
+
+    /// Hears the threads out until each is over.
+    fn gather(&mut self, begin: Instant, tell: &mut impl FnMut(Progress<'_>)) -> io::Result<Gathered> {
+        let mut gathered = Gathered { tally: Tally::new(), seconds: Vec::new(), busiest: Duration::ZERO };
+        let mut told = 0;
+        let mut working = self.orders.len();
+        let mut look = Instant::now() + LOOK;
+        while working > 0 {
+            match self.news.recv_timeout(look.saturating_duration_since(Instant::now())) {
+                Ok(News::Second(second, tally)) => {
+                    gathered.tally.add(&tally);
+                    while gathered.seconds.len() <= second {
+                        gathered.seconds.push(Tally::new());
+                    }
+                    gathered.seconds[second].add(&tally);
+                }
+                Ok(News::Over { busy }) => {
+                    gathered.busiest = gathered.busiest.max(busy);
+                    working -= 1;
+                }
+                Ok(News::Broken(error)) => return Err(error),
+                Err(RecvTimeoutError::Timeout) => {
+                    look = Instant::now() + LOOK;
+                    for watched in &mut self.watched {
+                        watched.peak = watched.peak.max(watched.tree.memory());
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
+            }
+            // All threads have told of a second once one has told of the next but one.
+            while told + 1 < gathered.seconds.len() {
+                let second = summary(&gathered.seconds[told]);
+                tell(Progress::Second { elapsed: begin.elapsed(), second, tally: &gathered.tally });
+                told += 1;
+            }
+        }
+        Ok(gathered)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What all threads have told of a stage.
+struct Gathered {
+    tally: Tally,
+    seconds: Vec<Tally>,
+    busiest: Duration,
+}
+
+fn summary(tally: &Tally) -> Second {
+    Second {
+        succeeded: tally.succeeded(),
+        failed: tally.failed(),
+        received: tally.received,
+        p50: tally.latency.value_at_quantile(0.5),
+        p99: tally.latency.value_at_quantile(0.99),
+        max: tally.latency.max(),
+    }
+}
+
+/// Why the figures of a stage are not those of its targets.
+fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if generator.busiest >= SATURATED {
+        reasons.push(format!(
+            "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more --threads, or \
+             fewer requests",
+            generator.busiest * 100.0
+        ));
+    }
+    let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
+    if matches!(stage.shape, Loop::Open(_)) && late > LATE {
+        reasons.push(format!(
+            "the generator was late: one request of a hundred left {:.1} ms or more after it was due, though a \
+             connection was free",
+            late.as_secs_f64() * 1e3
+        ));
+    }
+    reasons
+}

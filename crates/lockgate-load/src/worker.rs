@@ -1,0 +1,393 @@
+//! One thread of the generator: its clients, its share of each stage, and what came of it.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use lockgate_net::stream::Blocks;
+use lockgate_net::timer::Timer;
+
+use crate::client::{self, Done, Fault, Link, Scratch};
+use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
+use crate::plan::{Plan, Stage};
+use crate::result::{Failure, Tally};
+use crate::target::{Peer, Target};
+
+/// How often deadlines are looked at, in time.
+const TICK: Duration = Duration::from_millis(10);
+/// Ticks until a client tries again after it could not connect: whoever refuses would be asked without end.
+const PAUSE: usize = 10;
+const SECOND: Moment = 1_000_000_000;
+
+/// What ends a run early; shared by all threads.
+#[derive(Debug, Default)]
+pub struct Stop {
+    asked: AtomicBool,
+    /// The status that ended it, if one did.
+    status: AtomicU16,
+}
+
+impl Stop {
+    /// Ends the run: what is under way is cut.
+    pub fn now(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was ended.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    fn on(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+        self.now();
+    }
+
+    /// The status that ended it.
+    pub(crate) fn status(&self) -> Option<u16> {
+        Some(self.status.load(Ordering::Relaxed)).filter(|status| *status > 0)
+    }
+}
+
+/// What a thread is told.
+pub(crate) struct Order {
+    pub(crate) stage: Arc<Stage>,
+    pub(crate) begin: Instant,
+}
+
+/// What a thread tells.
+pub(crate) enum News {
+    /// What came of one second of the stage, counted from 0.
+    Second(usize, Box<Tally>),
+    /// Its share of the stage is over; so long the thread was busy, waiting for a CPU included.
+    Over { busy: Duration },
+    /// It could not go on.
+    Broken(io::Error),
+}
+
+/// What a thread is made of.
+pub(crate) struct Setup {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) thread: usize,
+    /// Its share of the connections.
+    pub(crate) clients: usize,
+    pub(crate) stop: Arc<Stop>,
+    pub(crate) orders: Receiver<Order>,
+    pub(crate) news: Sender<News>,
+}
+
+/// What the clients of a thread share.
+struct Worker {
+    plan: Arc<Plan>,
+    stop: Arc<Stop>,
+    pace: Pace,
+    blocks: Rc<Blocks>,
+    tally: RefCell<Box<Tally>>,
+    /// The second that is counted now, and when it ends.
+    second: Cell<(usize, Moment)>,
+    /// Those who wait for the next tick.
+    ticks: RefCell<Vec<Waker>>,
+    draw: Draw,
+    news: Sender<News>,
+}
+
+/// Runs the thread until there are no more orders.
+pub(crate) fn run(setup: Setup) {
+    let news = setup.news.clone();
+    let run = || {
+        if !setup.plan.cpus.is_empty() {
+            pin_to(setup.plan.cpus[setup.thread % setup.plan.cpus.len()])?;
+        }
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+        runtime.block_on(work(setup))
+    };
+    if let Err(error) = run() {
+        // Whoever listens has gone only when the run is over.
+        let _ = news.send(News::Broken(error));
+    }
+}
+
+fn pin_to(cpu: usize) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+async fn work(setup: Setup) -> io::Result<()> {
+    let Setup { plan, thread, clients, stop, orders, news } = setup;
+    let own = Own { first: thread, stride: plan.threads };
+    let worker = Rc::new(Worker {
+        pace: Pace::new(clients)?,
+        blocks: Blocks::new(),
+        tally: RefCell::default(),
+        second: Cell::new((0, 0)),
+        ticks: RefCell::default(),
+        draw: Draw::new(&plan),
+        plan,
+        stop,
+        news,
+    });
+    for client in 0..clients {
+        tokio::task::spawn_local(Rc::clone(&worker).client(client));
+    }
+    let timer = Timer::new()?;
+    let mut dealing = pin!(worker.pace.run());
+    // Between stages nothing is under way, so that the thread may wait for its orders.
+    while let Ok(order) = orders.recv() {
+        let before = busy()?;
+        worker.begin(&order, own);
+        let mut over = pin!(worker.pace.over());
+        timer.set(TICK)?;
+        poll_fn(|cx| {
+            while timer.poll(cx)?.is_ready() {
+                timer.set(TICK)?;
+                worker.tick();
+            }
+            if let Poll::Ready(Err(error)) = dealing.as_mut().poll(cx) {
+                return Poll::Ready(Err(error));
+            }
+            over.as_mut().poll(cx).map(Ok)
+        })
+        .await?;
+        worker.end(busy()?.saturating_sub(before));
+    }
+    Ok(())
+}
+
+/// How long this thread was busy so far: on a CPU, or ready and without one (proc(5), `schedstat`).
+fn busy() -> io::Result<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split_ascii_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
+    Ok(Duration::from_nanos(nanoseconds))
+}
+
+impl Worker {
+    fn begin(&self, order: &Order, own: Own) {
+        let begin = self.pace.at(order.begin);
+        self.second.set((0, begin + SECOND));
+        self.pace.begin(begin, &order.stage, self.plan.timeout, own);
+    }
+
+    fn end(&self, busy: Duration) {
+        let (second, _) = self.second.get();
+        self.tell(second);
+        let _ = self.news.send(News::Over { busy });
+    }
+
+    fn tick(&self) {
+        let stopping = self.stop.is_asked();
+        if stopping {
+            self.pace.stop();
+        }
+        self.pace.sweep(stopping);
+        self.roll(self.pace.now());
+        for waker in self.ticks.take() {
+            waker.wake();
+        }
+    }
+
+    /// Tells of the seconds that have passed.
+    fn roll(&self, now: Moment) {
+        let (second, end) = self.second.get();
+        if now >= end {
+            self.tell(second);
+            let passed = 1 + (now - end) / SECOND;
+            self.second.set((second + passed as usize, end + passed * SECOND));
+        }
+    }
+
+    fn tell(&self, second: usize) {
+        let mut tally = self.tally.take();
+        tally.failures[Failure::Unsent as usize] += self.pace.take_unsent();
+        // Whoever listens has gone only when the run is over.
+        let _ = self.news.send(News::Second(second, tally));
+    }
+
+    /// One client, for ever.
+    async fn client(self: Rc<Self>, me: usize) {
+        let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
+        let mut links: Vec<Option<Link>> = self.draw.peers().map(|_| None).collect();
+        loop {
+            let turn = poll_fn(|cx| self.pace.poll_turn(me, cx)).await;
+            let (target, peer) = self.draw.next(&mut scratch.rng);
+            let target = &self.plan.targets[target];
+            // In a closed loop a turn is due when it is given.
+            let begun = if turn.scheduled { self.pace.now() } else { turn.due };
+            let mut done = Done::default();
+            let made = self.make(me, turn, target, &mut links[peer], &mut scratch, &mut done).await;
+            let refused = made.as_ref().is_err_and(|fault| fault.failure == Failure::Connect);
+            self.note(turn, begun, made, &done);
+            if refused && !turn.scheduled {
+                self.pause(PAUSE).await;
+            }
+        }
+    }
+
+    /// One exchange, on the connection that is there or on a new one.
+    async fn make(
+        &self,
+        me: usize,
+        turn: Turn,
+        target: &Target,
+        link: &mut Option<Link>,
+        scratch: &mut Scratch,
+        done: &mut Done,
+    ) -> Result<(), Fault> {
+        self.pace.expect_by(me, Some(turn.due.saturating_add(nanoseconds(self.plan.timeout))));
+        let made = {
+            let mut making = pin!(self.attempt(target, link, scratch, done));
+            poll_fn(|cx| match self.pace.is_overdue(me) {
+                true => Poll::Ready(None),
+                false => making.as_mut().poll(cx).map(Some),
+            })
+            .await
+        };
+        self.pace.expect_by(me, None);
+        let made = made.unwrap_or_else(|| {
+            let text = if link.is_some() { "no whole answer in time" } else { "not connected in time" };
+            Err(Fault::new(Failure::Timeout, text))
+        });
+        if made.is_err() || !done.keep {
+            *link = None;
+        }
+        made
+    }
+
+    async fn attempt(
+        &self,
+        target: &Target,
+        link: &mut Option<Link>,
+        scratch: &mut Scratch,
+        done: &mut Done,
+    ) -> Result<(), Fault> {
+        // What the origin has closed meanwhile is no failure of this request.
+        if link.as_ref().is_some_and(|link| !link.stream.is_quiet()) {
+            *link = None;
+        }
+        let link = match link {
+            Some(link) => {
+                self.tally.borrow_mut().reused += 1;
+                link
+            }
+            None => link.insert(self.open(&target.peer).await?),
+        };
+        let judged = client::exchange(link, target, scratch, done).await;
+        link.exchanges += 1;
+        done.keep &= self.plan.per_connection.is_none_or(|most| link.exchanges < most);
+        judged
+    }
+
+    async fn open(&self, peer: &Peer) -> Result<Link, Fault> {
+        let begun = self.pace.now();
+        let link = loop {
+            match client::open(peer, &peer.addresses[0], &self.blocks).await {
+                // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
+                Err(fault) if fault.again => self.pause(1).await,
+                opened => break opened?,
+            }
+        };
+        let mut tally = self.tally.borrow_mut();
+        tally.opened += 1;
+        tally.resumed += u64::from(link.tls.as_ref().is_some_and(|tls| tls.resumed));
+        tally.connect.saturating_record(self.pace.now() - begun);
+        Ok(link)
+    }
+
+    /// Waits for so many ticks.
+    async fn pause(&self, ticks: usize) {
+        for _ in 0..ticks {
+            let mut asked = false;
+            poll_fn(|cx| {
+                if std::mem::replace(&mut asked, true) {
+                    return Poll::Ready(());
+                }
+                self.ticks.borrow_mut().push(cx.waker().clone());
+                Poll::Pending
+            })
+            .await;
+        }
+    }
+
+    fn note(&self, turn: Turn, begun: Moment, made: Result<(), Fault>, done: &Done) {
+        let now = self.pace.now();
+        self.roll(now);
+        let tally = &mut **self.tally.borrow_mut();
+        tally.sent += done.sent;
+        tally.received += done.received;
+        if turn.awaited {
+            tally.lateness.saturating_record(begun - turn.due);
+        }
+        if let Some(status) = done.seen.status {
+            *tally.statuses.entry(status).or_default() += 1;
+            if self.plan.stop_on.contains(&status) {
+                self.stop.on(status);
+            }
+        }
+        match made {
+            Ok(()) => {
+                tally.latency.saturating_record(now - turn.due);
+                if turn.scheduled {
+                    tally.service.saturating_record(now - begun);
+                }
+                tally.late += u64::from(self.pace.end().is_some_and(|end| now > end));
+            }
+            // Neither way of ending is known of what was cut.
+            Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => tally.cut += 1,
+            Err(fault) => {
+                let kind = fault.failure as usize;
+                tally.failures[kind] += 1;
+                tally.failed.saturating_record(now - turn.due);
+                tally.examples[kind].get_or_insert(fault.text);
+            }
+        }
+    }
+}
+
+/// Which target is next: by weight, each draw by itself.
+struct Draw {
+    /// The weights summed up, and the peer of each target.
+    targets: Vec<(u32, usize)>,
+    peers: usize,
+}
+
+impl Draw {
+    fn new(plan: &Plan) -> Self {
+        let mut peers: Vec<&Arc<Peer>> = Vec::new();
+        let mut sum = 0;
+        let mut targets = Vec::new();
+        for target in &plan.targets {
+            sum += target.weight;
+            let known = peers.iter().position(|peer| Arc::ptr_eq(peer, &target.peer));
+            targets.push((sum, known.unwrap_or(peers.len())));
+            if known.is_none() {
+                peers.push(&target.peer);
+            }
+        }
+        Self { peers: peers.len(), targets }
+    }
+
+    fn peers(&self) -> std::ops::Range<usize> {
+        0..self.peers
+    }
+
+    /// The place of a target, and that of its peer.
+    fn next(&self, rng: &mut Rng) -> (usize, usize) {
+        let place = match self.targets.last() {
+            Some((sum, _)) if self.targets.len() > 1 => {
+                let drawn = rng.u32(..*sum);
+                self.targets.partition_point(|(upto, _)| *upto <= drawn)
+            }
+            _ => 0,
+        };
+        (place, self.targets[place].1)
+    }
+}
