@@ -9,6 +9,7 @@ mod http;
 mod passwords;
 mod proxy_protocol;
 mod tls_session;
+mod websocket;
 
 pub use client_hello::client_hello;
 pub use config::config;
@@ -17,6 +18,7 @@ pub use http::{h1_chunked, h1_request, h1_response, h1_target};
 pub use passwords::{authorization, htpasswd};
 pub use proxy_protocol::proxy_protocol;
 pub use tls_session::tls_session;
+pub use websocket::ws_frame;
 
 /// Where to cut an input: everywhere if it is short, at 256 places if it is long.
 fn cuts(len: usize) -> impl Iterator<Item = usize> {

@@ -17,6 +17,7 @@ fn every_kept_input_holds() {
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);
+    replay("ws_frame", lockgate_fuzz::ws_frame);
 }
 
 fn replay(name: &str, target: fn(&[u8])) {
