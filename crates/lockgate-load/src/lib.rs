@@ -8,4 +8,5 @@
 pub mod profile;
 pub mod result;
 pub mod schedule;
+pub mod watch;
 pub mod websocket;
