@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod profile;
 pub mod result;
 pub mod schedule;

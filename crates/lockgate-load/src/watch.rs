@@ -81,6 +81,14 @@ impl Tree {
         Some(sum)
     }
 
+    /// The processes below the one at the top, parents before their children.
+    ///
+    /// # Errors
+    /// As [`Tree::cpu`].
+    pub fn below(&self) -> io::Result<Vec<u32>> {
+        Ok(self.members()?.iter().skip(1).map(|member| member.pid).collect())
+    }
+
     /// The members, each read when none of them came or went.
     ///
     /// One that ends between its parent's reading and its own would be in neither: the walk is right when the one before
