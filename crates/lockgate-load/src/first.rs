@@ -1,20 +1,19 @@
 //! The first answer of each target, before anything is measured: whether it is there, and what the others must be like.
 
 use std::future::poll_fn;
-use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
+use lockgate_net::tls::handshake::Negotiated;
 
 use crate::client::{self, Done, Fault, Scratch};
 use crate::plan::Plan;
 use crate::result::{Failure, FirstAnswer};
 use crate::run::StartError;
-use crate::target::Peer;
+use crate::target::Target;
 use crate::worker::Stop;
 
 /// Asks each target once. Addresses that do not answer are struck out.
@@ -41,28 +40,63 @@ async fn one(plan: &mut Plan, place: usize) -> Result<FirstAnswer, StartError> {
     let timer = Timer::new()?;
     timer.set(plan.timeout)?;
     let mut done = Done::default();
-    let mut asking = pin!(async {
-        let target = &plan.targets[place];
-        let mut failed = None;
-        for (index, address) in target.peer.addresses.iter().enumerate() {
-            match client::open(&target.peer, address, &scratch.blocks).await {
-                Ok(mut link) => {
-                    let made = client::exchange(&mut link, target, &mut scratch, &mut done).await;
-                    return (Some(index), link.tls.take(), made);
-                }
-                Err(fault) => failed = Some(fault),
+    let (tls, made) = {
+        let mut asking = pin!(try_all(&plan.targets[place], &mut scratch, &mut done));
+        poll_fn(|cx| match timer.poll(cx) {
+            Poll::Ready(_) => {
+                let text = format!("no whole answer within {:?}", plan.timeout);
+                Poll::Ready((None, Err(Fault::new(Failure::Timeout, text))))
             }
-        }
-        let nothing = || Fault::new(Failure::Connect, "it has no address");
-        (None, None, Err(failed.unwrap_or_else(nothing)))
-    });
-    let (index, tls, made) = poll_fn(|cx| match timer.poll(cx) {
-        Poll::Ready(Ok(())) => {
-            let text = format!("no answer within {:?}", plan.timeout);
-            Poll::Ready((None, None, Err(Fault::new(Failure::Timeout, text))))
-        }
-        _ => asking.as_mut().poll(cx),
+            Poll::Pending => asking.as_mut().poll(cx),
+        })
+        .await
+    };
+    let target = &mut plan.targets[place];
+    if let (Err(fault), false) = (made, plan.anyway) {
+        let text = format!("{}{}", fault.text, advice(&fault, &done));
+        return Err(StartError::First { target: target.written.clone(), text });
+    }
+    target.expect.learn(&done.seen);
+    Ok(FirstAnswer {
+        target: target.written.clone(),
+        status: done.seen.status,
+        length: done.seen.length,
+        tls: tls.map(|tls| format!("{} {}", tls.version, tls.cipher)),
     })
-    .await;
-    todo!()
+}
+
+/// Asks at one address after the other until one can be connected to; the others are not asked again.
+async fn try_all(
+    target: &Target,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> (Option<Negotiated>, Result<(), Fault>) {
+    let mut failed = Fault::new(Failure::Connect, "its name has no address");
+    for (place, address) in target.peer.addresses.iter().enumerate() {
+        match client::open(&target.peer, address, &scratch.blocks).await {
+            Ok(mut link) => {
+                target.peer.choose(place);
+                let made = client::exchange(&mut link, target, scratch, done).await;
+                return (link.tls.take(), made);
+            }
+            Err(fault) => failed = fault,
+        }
+    }
+    (None, Err(failed))
+}
+
+/// What to do about it.
+fn advice(fault: &Fault, done: &Done) -> String {
+    match fault.failure {
+        Failure::Status => {
+            let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
+            format!(
+                " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \
+                 measure, or --anyway to go on and count failures"
+            )
+        }
+        Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
+        Failure::Tls => "; say --insecure to take any certificate, or --ca FILE to trust its signer".to_owned(),
+        _ => String::new(),
+    }
 }

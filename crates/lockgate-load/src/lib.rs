@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod compare;
 pub mod expect;
+mod first;
 mod pace;
 pub mod plan;
 pub mod profile;
@@ -14,6 +16,7 @@ pub mod result;
 mod run;
 pub mod schedule;
 pub mod target;
+pub mod watch;
 pub mod websocket;
 mod worker;
 

@@ -1,9 +1,10 @@
 //! What a run is to do: targets, clients, and stages one after the other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::schedule::Schedule;
-use crate::target::Target;
+use crate::target::{Peer, Target};
 
 /// A whole run.
 #[derive(Debug)]
@@ -34,6 +35,19 @@ pub struct Plan {
     pub watch: Vec<(String, u32)>,
 }
 
+impl Plan {
+    /// Each peer once.
+    pub(crate) fn peers(&self) -> Vec<&Arc<Peer>> {
+        let mut peers: Vec<&Arc<Peer>> = Vec::new();
+        for target in &self.targets {
+            if !peers.iter().any(|peer| Arc::ptr_eq(peer, &target.peer)) {
+                peers.push(&target.peer);
+            }
+        }
+        peers
+    }
+}
+
 /// One step of a run.
 #[derive(Debug, Clone)]
 pub struct Stage {
@@ -45,6 +59,16 @@ pub struct Stage {
     pub shape: Loop,
     /// What ends it.
     pub until: Until,
+}
+
+impl Stage {
+    /// Its rate a second, if it has one.
+    pub(crate) fn rate(&self) -> Option<f64> {
+        match &self.shape {
+            Loop::Open(Schedule::Constant(rate)) => Some(rate.per_second()),
+            _ => None,
+        }
+    }
 }
 
 /// What decides when the next request is made.

@@ -1,12 +1,12 @@
 //! What is asked for: where it is, how it is spoken to, and what is sent.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lockgate_http::head::Method;
 use lockgate_http::target::Authority;
 use lockgate_net::dial;
 use lockgate_net::proxy_protocol::Version;
-use lockgate_net::tls::client::Connector;
+use lockgate_net::tls::Connector;
 
 use crate::expect::Expect;
 
@@ -28,7 +28,7 @@ pub struct Target {
 /// Who is connected to, and how.
 #[derive(Debug)]
 pub struct Peer {
-    /// Addresses in the order in which they are tried.
+    /// Addresses in the order in which they are tried; at least one.
     pub addresses: Vec<dial::Target>,
     /// The name that certificates are held against, and that a proxy between is told.
     pub host: String,
@@ -40,6 +40,24 @@ pub struct Peer {
     pub through: Option<Through>,
     /// A header of the PROXY protocol goes before everything else.
     pub proxy_protocol: Option<Version>,
+    /// Which of the addresses answered.
+    pub chosen: OnceLock<usize>,
+}
+
+impl Peer {
+    /// The address that answered; the first before one was asked.
+    pub(crate) fn address(&self) -> &dial::Target {
+        &self.addresses[self.chosen.get().copied().unwrap_or(0)]
+    }
+
+    pub(crate) fn choose(&self, place: usize) {
+        // Whoever was first keeps it.
+        let _ = self.chosen.set(place);
+    }
+
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self.address(), dial::Target::Tcp(_))
+    }
 }
 
 /// A CONNECT proxy.

@@ -289,7 +289,7 @@ impl Worker {
     async fn open(&self, peer: &Peer) -> Result<Link, Fault> {
         let begun = self.pace.now();
         let link = loop {
-            match client::open(peer, &peer.addresses[0], &self.blocks).await {
+            match client::open(peer, peer.address(), &self.blocks).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,
@@ -361,18 +361,13 @@ struct Draw {
 
 impl Draw {
     fn new(plan: &Plan) -> Self {
-        let mut peers: Vec<&Arc<Peer>> = Vec::new();
+        let peers = plan.peers();
         let mut sum = 0;
-        let mut targets = Vec::new();
-        for target in &plan.targets {
+        let targets = plan.targets.iter().map(|target| {
             sum += target.weight;
-            let known = peers.iter().position(|peer| Arc::ptr_eq(peer, &target.peer));
-            targets.push((sum, known.unwrap_or(peers.len())));
-            if known.is_none() {
-                peers.push(&target.peer);
-            }
-        }
-        Self { peers: peers.len(), targets }
+            (sum, peers.iter().position(|peer| Arc::ptr_eq(peer, &target.peer)).unwrap_or(0))
+        });
+        Self { targets: targets.collect(), peers: peers.len() }
     }
 
     fn peers(&self) -> std::ops::Range<usize> {

@@ -3,12 +3,15 @@
 //! Does not read the configuration and does nothing: `main` acts on [`Command`]. Addresses stay as written,
 //! because the configuration has one grammar for them and `proxy` is a configuration of one table.
 
+mod compare;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use lockgate_load::compare::guard::Guard;
 
 /// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
@@ -26,6 +29,8 @@ pub(crate) enum Command {
     Demo { listen: SocketAddr, metrics: SocketAddr },
     /// Serve one listener without a file.
     Proxy { listen: String, upstream: String, tls: ProxyTls },
+    /// Hold a program that `compare` runs.
+    Guard(Guard),
     /// Print the version.
     Version { output: Output },
 }
@@ -179,6 +184,9 @@ enum Verb {
         #[arg(long, value_name = "self|CERT,KEY")]
         tls: Option<ProxyTls>,
     },
+    /// Run a command so that nothing of it outlives whoever asked for it
+    #[command(hide = true)]
+    Guard(compare::GuardTyped),
     /// Print the version
     #[command(after_help = "Example:\n  lockgate version --json")]
     Version {
@@ -234,6 +242,7 @@ impl Verb {
             Self::Proxy { listen, upstream, tls } => {
                 without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ProxyTls::Plain) })
             }
+            Self::Guard(typed) => without_file(Command::Guard(typed.resolve())),
             Self::Version { json } => without_file(Command::Version { output: output(json) }),
         }
     }

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in what its cases share")]
 
 mod check_sites;
+mod compare;
 mod docs;
 mod http;
 mod limits;

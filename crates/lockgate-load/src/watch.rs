@@ -1,0 +1,351 @@
+//! What a program takes while it is measured: CPU time and memory of a process with all its descendants, from /proc.
+//!
+//! Changes nothing about them, and decides nothing: who asks subtracts what was before.
+
+use std::io;
+use std::time::Duration;
+
+/// A process and its descendants, as they are whenever they are asked about.
+///
+/// A descendant that has ended and was waited for is in the time of the one that waited. What escapes: children of a
+/// process that ignores SIGCHLD, which nobody waits for, and a daemon that left the tree because its parent ended,
+/// unless the process at the top adopts such orphans (PR_SET_CHILD_SUBREAPER).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tree {
+    top: u32,
+}
+
+/// CPU time since each process of a tree began.
+///
+/// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the scheduler's own clock, and
+/// which part of it was the kernel's from where the ticks fell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Cpu {
+    /// In user mode.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+impl Cpu {
+    /// What has been taken since `earlier`; never below zero.
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+
+    /// Both.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+}
+
+/// The name of a process that only holds a program's processes together (`lockgate guard`). It is none of them: its own
+/// time and memory do not count.
+pub const GUARD: &str = "lockgate-guard";
+
+impl Tree {
+    /// The tree below and with the process `pid`.
+    pub fn new(pid: u32) -> Self {
+        Self { top: pid }
+    }
+
+    /// CPU time of all that are in the tree and of those that were waited for.
+    ///
+    /// # Errors
+    /// The process at the top is gone, or the kernel does not tell (it needs CONFIG_PROC_CHILDREN).
+    pub fn cpu(&self) -> io::Result<Cpu> {
+        let members = self.settled()?;
+        let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
+        let (user, system) = (ticks(Stat::user), ticks(Stat::system));
+        let second = rustix::param::clock_ticks_per_second();
+        let time = |ticks: u64| Duration::from_nanos(ticks * (1_000_000_000 / second));
+        Ok(Cpu { user: time(user), system: time(system) })
+    }
+
+    /// The proportional set size of all in bytes: a page that several processes have is divided among them.
+    ///
+    /// `None` where the process at the top is gone, or one of them belongs to a user whom we may not look at.
+    pub fn memory(&self) -> Option<u64> {
+        let mut sum = 0;
+        for member in self.members().ok()?.iter().filter(|member| !member.is_guard()) {
+            match std::fs::read_to_string(format!("/proc/{}/smaps_rollup", member.pid)) {
+                Ok(text) => sum += proportional_set_size(&text)?,
+                // Ended meanwhile, or a zombie: it has none.
+                Err(error) if is_gone(&error) => {}
+                Err(_) => return None,
+            }
+        }
+        Some(sum)
+    }
+
+    /// The processes below the one at the top, parents before their children.
+    ///
+    /// # Errors
+    /// As [`Tree::cpu`].
+    pub fn below(&self) -> io::Result<Vec<u32>> {
+        Ok(self.members()?.iter().skip(1).map(|member| member.pid).collect())
+    }
+
+    /// The members, each read when none of them came or went.
+    ///
+    /// One that ends between its parent's reading and its own would be in neither: the walk is right when the one before
+    /// it found the same processes. A tree that forks all the time never holds still; its last walk must do.
+    fn settled(&self) -> io::Result<Vec<Stat>> {
+        let mut members = self.members()?;
+        for _ in 0..16 {
+            let again = self.members()?;
+            let same = again.iter().map(Stat::identity).eq(members.iter().map(Stat::identity));
+            members = again;
+            if same {
+                break;
+            }
+        }
+        Ok(members)
+    }
+
+    /// Parents before their children.
+    fn members(&self) -> io::Result<Vec<Stat>> {
+        let mut found = vec![Stat::of(self.top)?];
+        let mut at = 0;
+        while let Some(parent) = found.get(at) {
+            let mut children = children(parent.pid)?;
+            children.sort_unstable();
+            for child in children {
+                match Stat::of(child) {
+                    Ok(stat) => found.push(stat),
+                    Err(error) if is_gone(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            at += 1;
+        }
+        Ok(found)
+    }
+}
+
+/// What is used of /proc/PID/stat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Stat {
+    pid: u32,
+    name: String,
+    /// User and system time in ticks, its own.
+    own: [u64; 2],
+    /// The same of children that it waited for, with theirs.
+    reaped: [u64; 2],
+    /// When it began, in ticks since boot: tells a process from a later one with its number.
+    began: u64,
+}
+
+impl Stat {
+    fn of(pid: u32) -> io::Result<Self> {
+        let text = std::fs::read(format!("/proc/{pid}/stat"))?;
+        let text = String::from_utf8_lossy(&text);
+        Self::parse(pid, &text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat has another form")))
+    }
+
+    /// proc_pid_stat(5). The name may have blanks and parentheses; nothing after it has.
+    fn parse(pid: u32, text: &str) -> Option<Self> {
+        let name = text.get(text.find('(')? + 1..text.rfind(')')?)?;
+        let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
+        // The first one after the name is field 3.
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        Some(Self {
+            pid,
+            name: name.to_owned(),
+            own: [field(14)?, field(15)?],
+            reaped: [field(16)?, field(17)?],
+            began: field(22)?,
+        })
+    }
+
+    fn is_guard(&self) -> bool {
+        self.name == GUARD
+    }
+
+    fn user(&self) -> u64 {
+        self.reaped[0] + if self.is_guard() { 0 } else { self.own[0] }
+    }
+
+    fn system(&self) -> u64 {
+        self.reaped[1] + if self.is_guard() { 0 } else { self.own[1] }
+    }
+
+    fn identity(&self) -> (u32, u64) {
+        (self.pid, self.began)
+    }
+}
+
+/// The children that any thread of `pid` has; none where it is gone.
+fn children(pid: u32) -> io::Result<Vec<u32>> {
+    let threads = match std::fs::read_dir(format!("/proc/{pid}/task")) {
+        Ok(threads) => threads,
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for thread in threads {
+        let Ok(thread) = thread else { continue };
+        match std::fs::read_to_string(thread.path().join("children")) {
+            Ok(text) => found.extend(text.split_whitespace().filter_map(|word| word.parse::<u32>().ok())),
+            Err(error) if is_gone(&error) && thread.path().join("stat").exists() => {
+                let text = "this kernel does not tell a process's children (CONFIG_PROC_CHILDREN)";
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process ended before or while it was read.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
+/// The line `Pss:` in bytes; 0 for a process that has no memory any more.
+fn proportional_set_size(text: &str) -> Option<u64> {
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix("Pss:")) else { return Some(0) };
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Child, Command, Stdio};
+
+    /// A shell that does what it is told, line after line. With it ends all that it started.
+    struct Shell {
+        child: Child,
+        said: BufReader<std::process::ChildStdout>,
+    }
+
+    impl Shell {
+        fn start() -> Self {
+            let mut shell = Command::new("sh");
+            shell.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+            let mut child = shell.spawn().unwrap();
+            let said = BufReader::new(child.stdout.take().unwrap());
+            Self { child, said }
+        }
+
+        fn tell(&mut self, what: &str) {
+            writeln!(self.child.stdin.as_ref().unwrap(), "{what}").unwrap();
+        }
+
+        /// The next line that it or a child of it says.
+        fn line(&mut self) -> String {
+            let mut line = String::new();
+            assert!(self.said.read_line(&mut line).unwrap() > 0, "the shell has ended");
+            line.trim().to_owned()
+        }
+
+        fn tree(&self) -> Tree {
+            Tree::new(self.child.id())
+        }
+    }
+
+    impl Drop for Shell {
+        fn drop(&mut self) {
+            let group = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+
+    /// Takes CPU time, some 0.1 s of it.
+    const BUSY: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+
+    #[test]
+    fn a_stat_is_read_behind_a_name_with_blanks_and_parentheses() {
+        let fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
+        let text = format!("7 (a) (b c) S {}\n", fields.join(" "));
+        let stat = Stat::parse(7, &text).unwrap();
+        assert_eq!(stat.name, "a) (b c");
+        assert_eq!((stat.own, stat.reaped, stat.began), ([14, 15], [16, 17], 22));
+        assert_eq!((stat.user(), stat.system()), (30, 32));
+        assert_eq!(Stat::parse(7, "7 (a) S 1 2"), None);
+        assert_eq!(Stat::parse(7, "7 )a( S"), None);
+    }
+
+    #[test]
+    fn a_guard_counts_for_its_children_only() {
+        let fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
+        let stat = Stat::parse(7, &format!("7 ({GUARD}) S {}", fields.join(" "))).unwrap();
+        assert_eq!((stat.user(), stat.system()), (16, 17));
+    }
+
+    #[test]
+    fn pss_is_in_bytes_and_a_process_without_memory_has_none() {
+        assert_eq!(
+            proportional_set_size("55f-7ff ---p [rollup]\nRss:  9 kB\nPss:   12 kB\nPss_Anon: 3 kB\n"),
+            Some(12288)
+        );
+        assert_eq!(proportional_set_size(""), Some(0));
+        assert_eq!(proportional_set_size("Pss: many kB\n"), None);
+    }
+
+    #[test]
+    fn children_count_while_they_live_and_once_they_were_waited_for() {
+        let mut shell = Shell::start();
+        let before = shell.tree().cpu().unwrap();
+        shell.tell(&format!("({BUSY}; echo worked; exec sh -c 'kill -STOP $$') &"));
+        shell.tell("child=$!");
+        assert_eq!(shell.line(), "worked");
+        let alive = shell.tree().cpu().unwrap().since(before);
+        assert!(alive.total() > Duration::ZERO, "{alive:?}");
+        shell.tell("kill -KILL $child; wait $child 2>&-; echo waited");
+        assert_eq!(shell.line(), "waited");
+        let waited = shell.tree().cpu().unwrap().since(before);
+        assert!(waited.total() >= alive.total(), "{alive:?} {waited:?}");
+        assert!(waited.total() < alive.total() * 2, "counted twice: {alive:?} {waited:?}");
+    }
+
+    #[test]
+    fn children_of_children_are_members() {
+        let mut shell = Shell::start();
+        shell.tell(r#"sh -c 'sh -c "echo grown; kill -STOP \$\$"; :' &"#);
+        assert_eq!(shell.line(), "grown");
+        let members = shell.tree().members().unwrap();
+        assert_eq!(members.len(), 3, "{members:?}");
+    }
+
+    #[test]
+    fn time_never_runs_backwards_in_a_tree_that_forks_and_waits_all_the_time() {
+        let mut shell = Shell::start();
+        let tree = shell.tree();
+        shell.tell("n=0; while :; do (i=0; while [ $i -lt 500 ]; do i=$((i+1)); done); done");
+        let mut last = Cpu::default();
+        for _ in 0..2000 {
+            let now = tree.cpu().unwrap();
+            // A child's own ticks are cut off, its part of its parent's are not.
+            assert!(now.total() + Duration::from_millis(20) >= last.total(), "{last:?} {now:?}");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn memory_is_that_of_all() {
+        let mut shell = Shell::start();
+        shell.tell("sh -c 'echo $$; kill -STOP $$' &");
+        let child: u32 = shell.line().parse().unwrap();
+        let part = Tree::new(child).memory().unwrap();
+        assert!(part > 0);
+        assert!(shell.tree().memory().unwrap() > part);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let tree = Tree::new(child.id());
+        assert!(tree.cpu().is_err());
+        assert_eq!(tree.memory(), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! `lockgate compare`: programs side by side, and that nothing of them is left.
+
+mod guard;
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// A process of which we want to know whether it is still there.
+struct Witness {
+    pid: Pid,
+    descriptor: OwnedFd,
+}
+
+impl Witness {
+    /// The process with this number, which is alive.
+    fn of(pid: &str) -> Self {
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        Self { pid, descriptor: pidfd_open(pid, PidfdFlags::empty()).unwrap() }
+    }
+
+    /// Waits until it has ended.
+    fn assert_ends(&self) {
+        let mut waits = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        let limit = Timespec::try_from(Duration::from_secs(20)).unwrap();
+        assert_eq!(poll(&mut waits, Some(&limit)).unwrap(), 1, "{:?} is still there", self.pid);
+    }
+
+    fn is_alive(&self) -> bool {
+        let mut waits = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        poll(&mut waits, Some(&Timespec::default())).unwrap() == 0
+    }
+}

@@ -1,0 +1,136 @@
+//! The guard: whatever ends, all that the command has started ends with it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Witness;
+
+/// Says the number of a daemon that forked twice, is in a session of its own, and ignores TERM.
+const DAEMON: &str = "(setsid sh -c 'trap \"\" TERM INT HUP; echo $$; exec sleep 1000 >&- 2>&-' &)";
+
+struct Running {
+    child: Child,
+    said: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap());
+        Self { child, said }
+    }
+
+    fn guard(script: &str) -> Self {
+        Self::start(Command::new(env!("CARGO_BIN_EXE_lockgate")).args(["guard", "--", "sh", "-c", script]))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert!(self.said.read_line(&mut line).unwrap() > 0, "it has ended");
+        line.trim().to_owned()
+    }
+
+    fn witness(&mut self) -> Witness {
+        Witness::of(&self.line())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn code(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_command_that_fails_leaves_no_daemon_behind() {
+    let mut guard = Running::guard(&format!("daemon=$( {DAEMON} ); echo $daemon; exit 3"));
+    let daemon = guard.witness();
+    assert_eq!(guard.code(), Some(3));
+    assert!(!daemon.is_alive());
+}
+
+#[test]
+fn a_daemon_whose_command_succeeded_is_held_until_the_guard_is_told() {
+    let mut guard = Running::guard(&format!("{DAEMON}; echo started"));
+    let lines = [guard.line(), guard.line()];
+    let daemon = Witness::of(lines.iter().find(|line| *line != "started").unwrap());
+    guard.signal(Signal::TERM);
+    assert_eq!(guard.code(), Some(0));
+    assert!(!daemon.is_alive());
+}
+
+#[test]
+fn told_to_stop_it_ends_the_command_and_its_daemons_first() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let mut guard = Running::guard(&format!("{DAEMON}; exec sleep 1000"));
+        let daemon = guard.witness();
+        guard.signal(signal);
+        assert_eq!(guard.code(), Some(128 + 15), "{signal:?}");
+        assert!(!daemon.is_alive(), "{signal:?}");
+    }
+}
+
+#[test]
+fn killing_its_parent_ends_everything() {
+    let program = env!("CARGO_BIN_EXE_lockgate");
+    let script = format!(
+        "{program} guard --parent $$ -- sh -c '{}; exec sleep 1000' & wait",
+        DAEMON.replace('\'', r"'\''")
+    );
+    let mut parent = Running::start(Command::new("sh").args(["-c", &script]));
+    let daemon = parent.witness();
+    parent.signal(Signal::KILL);
+    parent.child.wait().unwrap();
+    daemon.assert_ends();
+}
+
+#[test]
+fn a_guard_whose_parent_has_ended_already_starts_nothing() {
+    let mut guard = Running::start(
+        Command::new(env!("CARGO_BIN_EXE_lockgate"))
+            .args(["guard", "--parent", "1", "--", "echo", "started"]),
+    );
+    assert_eq!(guard.code(), Some(1));
+    assert_eq!(std::io::read_to_string(&mut guard.said).unwrap(), "");
+}
+
+#[test]
+fn exit_codes_are_those_of_the_command() {
+    assert_eq!(Running::guard("exit 0").code(), Some(0));
+    assert_eq!(Running::guard("exit 7").code(), Some(7));
+    assert_eq!(Running::guard("kill -USR1 $$").code(), Some(128 + 10));
+    let mut absent = Running::start(
+        Command::new(env!("CARGO_BIN_EXE_lockgate"))
+            .args(["guard", "--", "no-such-program"])
+            .stderr(Stdio::null()),
+    );
+    assert_eq!(absent.code(), Some(127));
+}
+
+#[test]
+fn a_command_is_pinned_and_may_open_what_the_hard_limit_allows() {
+    let mut guard = Running::start(Command::new("prlimit").args([
+        "--nofile=200:300",
+        env!("CARGO_BIN_EXE_lockgate"),
+        "guard",
+        "--cpus",
+        "0",
+        "--",
+        "sh",
+        "-c",
+        "ulimit -Sn; grep Cpus_allowed_list /proc/self/status",
+    ]));
+    assert_eq!(guard.line(), "300");
+    assert_eq!(guard.line(), "Cpus_allowed_list:\t0");
+}
