@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{self, SHA256};
 use crate::result::Failure;
 
 /// What is expected of every answer of a target.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
     /// Its status.
     pub status: Vec<RangeInclusive<u16>>,

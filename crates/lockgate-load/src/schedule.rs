@@ -72,6 +72,13 @@ pub enum Schedule {
 }
 
 impl Schedule {
+    /// The rate that it begins with.
+    pub fn at_first(&self) -> Rate {
+        match *self {
+            Self::Constant(rate) | Self::Ramp { from: rate, .. } | Self::Spike { base: rate, .. } => rate,
+        }
+    }
+
     /// When the request of this index, from 0 on, is due after the stage has begun: to the nearest nanosecond for
     /// months, and [`Duration::MAX`] where no duration is long enough.
     ///

@@ -94,7 +94,7 @@ pub struct Request {
 }
 
 /// A field with one value out of several.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varying {
     /// Its name.
     pub name: String,
@@ -103,7 +103,7 @@ pub struct Varying {
 }
 
 /// What is sent behind a head, or as a message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// These bytes, maybe none.
     Fixed(Arc<[u8]>),

@@ -4,6 +4,7 @@
 //! because the configuration has one grammar for them and `proxy` is a configuration of one table.
 
 mod compare;
+pub(crate) mod load;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -19,7 +20,7 @@ pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
 pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
 
 /// One invocation, with every default filled in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Command {
     /// Serve what the file says.
     Run { config: PathBuf },
@@ -29,6 +30,8 @@ pub(crate) enum Command {
     Demo { listen: SocketAddr, metrics: SocketAddr },
     /// Serve one listener without a file.
     Proxy { listen: String, upstream: String, tls: ProxyTls },
+    /// Make load and measure.
+    Load(Box<load::Load>),
     /// Hold a program that `compare` runs.
     Guard(Guard),
     /// Print the version.
@@ -187,6 +190,10 @@ enum Verb {
     /// Run a command so that nothing of it outlives whoever asked for it
     #[command(hide = true)]
     Guard(compare::GuardTyped),
+    /// Make load and say what came of it
+    #[command(after_help = "Examples:\n  lockgate load http://127.0.0.1:8080/ -c 100 -d 10s\n  \
+        lockgate load https://app.example.com/ --rate 1k..10k --step 1k --every 10s")]
+    Load(Box<load::LoadTyped>),
     /// Print the version
     #[command(after_help = "Example:\n  lockgate version --json")]
     Version {
@@ -241,6 +248,10 @@ impl Verb {
             Self::Demo { listen, metrics } => without_file(Command::Demo { listen, metrics }),
             Self::Proxy { listen, upstream, tls } => {
                 without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ProxyTls::Plain) })
+            }
+            Self::Load(typed) => {
+                let load = typed.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
+                without_file(Command::Load(Box::new(load)))
             }
             Self::Guard(typed) => without_file(Command::Guard(typed.resolve())),
             Self::Version { json } => without_file(Command::Version { output: output(json) }),

@@ -6,6 +6,7 @@ mod cli;
 mod descriptors;
 mod echo_app;
 mod exposition;
+mod load;
 mod log_writer;
 mod metrics_server;
 mod one_liners;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Check(check) => Ok(check::run(&check)),
         Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
         Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
+        Command::Load(load) => load::run(&load),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
     };

@@ -64,6 +64,11 @@ impl Certificate {
         Parts::read(files)?.join(|_| None)
     }
 
+    /// The chain and its key.
+    pub(super) fn for_clients(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.plain)
+    }
+
     /// The entry of the settings it was read from.
     pub fn files(&self) -> &CertFiles {
         &self.files

@@ -1,4 +1,4 @@
-//! TLS towards endpoints: the endpoint's certificate is always verified.
+//! TLS towards endpoints. Their certificates are verified, but for whoever measures and says otherwise.
 //!
 //! Does not drive handshakes: see `handshake`.
 
@@ -7,9 +7,13 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use rustls::client::Resumption;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use super::certs::{CertFiles, Certificate};
 use super::error::CertError;
 use super::pem;
 use super::policy::Policy;
@@ -22,6 +26,9 @@ pub enum CaSource {
     System,
     /// Those in a PEM file and no others.
     File(PathBuf),
+    /// Nobody has to be: any certificate will do, as long as the endpoint has its key. For measuring; the
+    /// configuration of the proxy has no word for it.
+    Anyone,
 }
 
 /// What TLS is like towards the endpoints of one pool.
@@ -33,6 +40,19 @@ pub struct ClientSettings {
     pub alpn: Vec<Vec<u8>>,
     /// Name sent as SNI and looked for in the certificate; `None`: the endpoint's own.
     pub name: Option<String>,
+    /// Versions, suites and groups that are offered.
+    pub policy: Policy,
+    /// Whether sessions are resumed.
+    pub resume: bool,
+    /// The certificate that is shown to who asks for one.
+    pub identity: Option<CertFiles>,
+}
+
+impl ClientSettings {
+    /// The usual towards an endpoint whose certificate is signed by one of these: nothing but what is spoken.
+    pub fn new(ca: CaSource) -> Self {
+        Self { ca, alpn: Vec::new(), name: None, policy: Policy::intermediate(), resume: true, identity: None }
+    }
 }
 
 /// Why TLS towards endpoints cannot start.
@@ -41,6 +61,9 @@ pub enum ConnectorError {
     /// The CA file could not be loaded.
     #[error("endpoints cannot be verified: {0}")]
     Ca(CertError),
+    /// The certificate that is to be shown could not be loaded.
+    #[error("no certificate to show: {0}")]
+    Identity(CertError),
     /// None of the usual files with the system's CAs is there.
     #[error("endpoints cannot be verified: no CAs of the system in {}; install ca-certificates or name a CA file", SYSTEM_BUNDLES.join(", "))]
     NoSystemCas,
@@ -65,8 +88,7 @@ pub enum ConnectorError {
 #[derive(Debug)]
 pub struct Connector {
     running: ArcSwap<Running>,
-    ca: CaSource,
-    alpn: Vec<Vec<u8>>,
+    settings: ClientSettings,
     name: Option<ServerName<'static>>,
 }
 
@@ -86,10 +108,9 @@ impl Connector {
         if let Some(length) = settings.alpn.iter().map(Vec::len).find(|length| !(1..=255).contains(length)) {
             return Err(ConnectorError::AlpnLength { length });
         }
-        let ClientSettings { ca, alpn, name } = settings;
-        let name = name.as_deref().map(server_name).transpose()?;
-        let running = ArcSwap::from_pointee(Running::new(&ca, &alpn)?);
-        Ok(Self { running, ca, alpn, name })
+        let name = settings.name.as_deref().map(server_name).transpose()?;
+        let running = ArcSwap::from_pointee(Running::new(&settings)?);
+        Ok(Self { running, settings, name })
     }
 
     /// What the next handshake takes.
@@ -99,8 +120,8 @@ impl Connector {
 
     /// The CA file, for whoever watches files.
     pub fn file(&self) -> Option<&Path> {
-        match &self.ca {
-            CaSource::System => None,
+        match &self.settings.ca {
+            CaSource::System | CaSource::Anyone => None,
             CaSource::File(path) => Some(path),
         }
     }
@@ -115,7 +136,7 @@ impl Connector {
         if stamp(path).ok() == self.running.load().read {
             return Ok(false);
         }
-        self.running.store(Arc::new(Running::new(&self.ca, &self.alpn)?));
+        self.running.store(Arc::new(Running::new(&self.settings)?));
         Ok(true)
     }
 
@@ -131,26 +152,79 @@ impl Connector {
 }
 
 impl Running {
-    fn new(ca: &CaSource, alpn: &[Vec<u8>]) -> Result<Self, ConnectorError> {
-        let (roots, read) = match ca {
-            CaSource::System => (system_roots(&SYSTEM_BUNDLES)?, None),
+    fn new(settings: &ClientSettings) -> Result<Self, ConnectorError> {
+        let refused = |error: rustls::Error| ConnectorError::Refused(error.to_string());
+        let policy = &settings.policy;
+        let provider = Arc::new(policy.provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&policy.protocol_versions())
+            .map_err(refused)?;
+        let (builder, read) = match &settings.ca {
+            CaSource::System => (builder.with_root_certificates(system_roots(&SYSTEM_BUNDLES)?), None),
             CaSource::File(path) => {
                 // Before it is read, so that a change in between is seen later.
                 let read = stamp(path).ok();
-                (file_roots(path).map_err(ConnectorError::Ca)?, read)
+                (builder.with_root_certificates(file_roots(path).map_err(ConnectorError::Ca)?), read)
+            }
+            CaSource::Anyone => {
+                let anyone = Arc::new(Anyone(provider.signature_verification_algorithms));
+                (builder.dangerous().with_custom_certificate_verifier(anyone), None)
             }
         };
-        let policy = Policy::intermediate();
-        let mut config = ClientConfig::builder_with_provider(Arc::new(policy.provider()))
-            .with_protocol_versions(&policy.protocol_versions())
-            .map_err(|error| ConnectorError::Refused(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = alpn.to_vec();
+        let mut config = match &settings.identity {
+            None => builder.with_no_client_auth(),
+            Some(files) => {
+                let identity = Certificate::load(files).map_err(ConnectorError::Identity)?;
+                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.for_clients())))
+            }
+        };
+        config.alpn_protocols = settings.alpn.clone();
         // The record layer is our own: see `record`.
         config.enable_secret_extraction = true;
-        config.resumption = Resumption::in_memory_sessions(SESSIONS);
+        config.resumption = match settings.resume {
+            true => Resumption::in_memory_sessions(SESSIONS),
+            false => Resumption::disabled(),
+        };
         Ok(Self { config: Arc::new(config), read })
+    }
+}
+
+/// Takes every certificate of whoever has its key.
+#[derive(Debug)]
+struct Anyone(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, signed, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, signed, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }
 
@@ -211,7 +285,7 @@ mod tests {
     use crate::tls::fixtures::{Ca, Folder};
 
     fn settings(ca: CaSource, name: Option<&str>) -> ClientSettings {
-        ClientSettings { ca, alpn: Vec::new(), name: name.map(str::to_owned) }
+        ClientSettings { name: name.map(str::to_owned), ..ClientSettings::new(ca) }
     }
 
     #[test]

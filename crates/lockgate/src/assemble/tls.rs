@@ -205,13 +205,14 @@ pub(super) fn connector(
     mistakes: &mut Mistakes<'_>,
     written: &config::UpstreamTls,
 ) -> Option<Arc<Connector>> {
+    let ca = match &written.ca {
+        config::CaSource::System => tls::CaSource::System,
+        config::CaSource::File(path) => tls::CaSource::File(path.clone()),
+    };
     let settings = tls::ClientSettings {
-        ca: match &written.ca {
-            config::CaSource::System => tls::CaSource::System,
-            config::CaSource::File(path) => tls::CaSource::File(path.clone()),
-        },
         alpn: written.alpn.iter().map(|name| name.clone().into_bytes()).collect(),
         name: written.name.clone(),
+        ..tls::ClientSettings::new(ca)
     };
     match Connector::new(settings) {
         Ok(connector) => Some(Arc::new(connector)),

@@ -356,7 +356,7 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
     };
     change(&folder, &ca, &mut settings);
     let roots = CaSource::File(folder.write("ca.pem", ca.pem()));
-    let connector = Connector::new(ClientSettings { ca: roots, alpn: Vec::new(), name: None }).unwrap();
+    let connector = Connector::new(ClientSettings::new(roots)).unwrap();
     Site { acceptor: Acceptor::new(settings).unwrap().0, connector, ca, _folder: folder }
 }
 

@@ -421,7 +421,7 @@ fn an_endpoint_is_verified_by_ca_and_name() {
     let dial = |ca: &Ca, name: Option<&str>, host: &str| {
         let path = folder.write("ca.pem", ca.pem());
         let settings =
-            ClientSettings { ca: CaSource::File(path), alpn: Vec::new(), name: name.map(str::to_owned) };
+            ClientSettings { name: name.map(str::to_owned), ..ClientSettings::new(CaSource::File(path)) };
         let connector = Connector::new(settings).unwrap();
         let name = connector.server_name(host).unwrap().to_str().into_owned();
         let pair = shake_shared(&connector.config(), &acceptor, &name)?;

@@ -209,11 +209,8 @@ fn a_preface_goes_before_everything_else() {
 #[test]
 fn under_tls_the_endpoint_proves_who_it_is() {
     let (authority, folder) = (Authority::new("ours"), Folder::new());
-    let settings = ClientSettings {
-        ca: CaSource::File(folder.write("ca.pem", authority.pem())),
-        alpn: Vec::new(),
-        name: Some("app.internal".into()),
-    };
+    let ca = CaSource::File(folder.write("ca.pem", authority.pem()));
+    let settings = ClientSettings { name: Some("app.internal".into()), ..ClientSettings::new(ca) };
     let mut check = expecting(b"ready");
     check.tls = Some(Arc::new(Connector::new(settings).unwrap()));
     check.preface = b"PROXY UNKNOWN\r\n".to_vec();

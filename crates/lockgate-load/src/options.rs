@@ -1,0 +1,357 @@
+//! From what was written on the command line to a plan: the only place that reads files and resolves names.
+
+use std::net::ToSocketAddrs as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_http::h1::encode;
+use lockgate_http::h1::parse::is_token;
+use lockgate_http::head::Method;
+use lockgate_net::dial;
+use lockgate_net::proxy_protocol::Version;
+use lockgate_net::tls::{CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError};
+
+use crate::expect::Expect;
+use crate::plan::{Loop, Plan, Stage, Until};
+use crate::profile::{Profile, ProfileError};
+use crate::schedule::Schedule;
+use crate::target::{Ask, Body, Peer, Request, Scheme, Target, Through, Url, UrlError, Varying, WebSocket};
+
+/// How long a stage lasts where nothing was said.
+pub const USUAL: Duration = Duration::from_secs(10);
+
+/// What can be said of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The words of the command line, for reports.
+    pub command: Vec<String>,
+    /// URLs.
+    pub urls: Vec<String>,
+    /// Of each URL in its order; all alike where there are none.
+    pub weights: Vec<u32>,
+    /// See [`Plan`].
+    pub connections: usize,
+    /// See [`Plan`].
+    pub per_connection: Option<u64>,
+    /// See [`Plan`].
+    pub threads: usize,
+    /// See [`Plan`].
+    pub cpus: Vec<usize>,
+    /// See [`Plan`].
+    pub timeout: Duration,
+    /// Rates and how long they last, for an open loop.
+    pub profile: Option<Profile>,
+    /// How long a closed loop lasts.
+    pub duration: Option<Duration>,
+    /// Requests after which a stage ends.
+    pub count: Option<u64>,
+    /// How often all stages are gone through.
+    pub rounds: usize,
+    /// What is not counted before them.
+    pub warm_up: Duration,
+    /// The method of HTTP requests.
+    pub method: Option<String>,
+    /// Fields, as they are.
+    pub headers: Vec<(String, String)>,
+    /// Fields with one value out of several.
+    pub varying: Vec<Varying>,
+    /// What is sent.
+    pub body: Body,
+    /// What must come back.
+    pub expect: Expect,
+    /// A path instead of addresses.
+    pub unix: Option<PathBuf>,
+    /// A CONNECT proxy, `http://host:port`, and its user and password.
+    pub proxy: Option<String>,
+    /// `user:password` for it.
+    pub proxy_user: Option<String>,
+    /// A PROXY header.
+    pub proxy_protocol: Option<Version>,
+    /// TLS.
+    pub tls: Tls,
+    /// See [`Plan`].
+    pub stop_on: Vec<u16>,
+    /// See [`Plan`].
+    pub anyway: bool,
+    /// See [`Plan`].
+    pub watch: Vec<(String, u32)>,
+}
+
+/// What is said of TLS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tls {
+    /// Who signs certificates.
+    pub ca: CaSource,
+    /// SNI, and the name that is looked for.
+    pub name: Option<String>,
+    /// `1.2`, `1.3`; both where there are none.
+    pub versions: Vec<String>,
+    /// Suites by their IANA names; the usual ones where there are none.
+    pub suites: Vec<String>,
+    /// Key exchange groups, the first of which is offered with a share; the usual ones where there are none.
+    pub groups: Vec<String>,
+    /// Whether sessions are resumed.
+    pub resume: bool,
+    /// A certificate to show.
+    pub identity: Option<CertFiles>,
+}
+
+/// Why options make no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum OptionsError {
+    /// A URL.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// Rates.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// TLS cannot start.
+    #[error(transparent)]
+    Tls(#[from] ConnectorError),
+    /// Versions or suites.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// A name that is no address.
+    #[error("{host}: {error}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Anything that two options cannot be together.
+    #[error("{0}")]
+    Together(String),
+    /// A method or field that cannot be sent.
+    #[error("`{0}` cannot be sent: {1}")]
+    Field(String, &'static str),
+}
+
+impl Options {
+    /// Makes a plan of them. Resolves names and reads certificates.
+    ///
+    /// # Errors
+    /// See [`OptionsError`].
+    pub fn plan(&self) -> Result<Plan, OptionsError> {
+        self.check()?;
+        let stages = self.stages()?;
+        let warm_up = stages.first().filter(|_| !self.warm_up.is_zero()).map(|first| Stage {
+            round: 0,
+            name: "warm-up".to_owned(),
+            shape: match &first.shape {
+                Loop::Closed => Loop::Closed,
+                Loop::Open(schedule) => Loop::Open(Schedule::Constant(schedule.at_first())),
+            },
+            until: Until::Time(self.warm_up),
+        });
+        Ok(Plan {
+            command: self.command.clone(),
+            targets: self.targets()?,
+            connections: self.connections,
+            per_connection: self.per_connection,
+            threads: self.threads.min(self.connections),
+            cpus: self.cpus.clone(),
+            timeout: self.timeout,
+            warm_up,
+            stages,
+            stop_on: self.stop_on.clone(),
+            anyway: self.anyway,
+            watch: self.watch.clone(),
+        })
+    }
+
+    fn check(&self) -> Result<(), OptionsError> {
+        let together = |text: &str| Err(OptionsError::Together(text.to_owned()));
+        if !self.weights.is_empty() && self.weights.len() != self.urls.len() {
+            return together("--weights needs one number for each URL");
+        }
+        if self.weights.iter().any(|weight| *weight == 0)
+            || self.weights.iter().try_fold(0_u32, |sum, weight| sum.checked_add(*weight)).is_none()
+        {
+            return together("--weights takes numbers from 1 on that add up to less than 2^32");
+        }
+        if self.unix.is_some() && self.proxy.is_some() {
+            return together("--unix and --proxy cannot both say where to connect");
+        }
+        if self.proxy_user.is_some() && self.proxy.is_none() {
+            return together("--proxy-user needs --proxy");
+        }
+        if let Some(method) = self.method.as_ref().filter(|method| !is_token(method.as_bytes())) {
+            return Err(OptionsError::Field(method.clone(), "a method is letters"));
+        }
+        let varying =
+            self.varying.iter().flat_map(|field| field.values.iter().map(|value| (&field.name, value)));
+        for (name, value) in self.headers.iter().map(|(name, value)| (name, value)).chain(varying) {
+            if !is_token(name.as_bytes()) {
+                return Err(OptionsError::Field(format!("{name}: {value}"), "its name is no field name"));
+            }
+            if value.bytes().any(|byte| byte == 0x7f || byte < 0x20 && byte != b'\t') {
+                return Err(OptionsError::Field(format!("{name}: {value}"), "it has control characters"));
+            }
+        }
+        Ok(())
+    }
+
+    fn stages(&self) -> Result<Vec<Stage>, OptionsError> {
+        let mut once = Vec::new();
+        if let Some(profile) = &self.profile {
+            for planned in profile.stages(USUAL)? {
+                let until = self.count.map_or(Until::Time(planned.lasts), Until::Count);
+                let shape = Loop::Open(planned.schedule);
+                once.push(Stage { round: 1, name: planned.name, shape, until });
+            }
+        } else {
+            let time = Until::Time(self.duration.unwrap_or(USUAL));
+            let until = self.count.map_or(time, Until::Count);
+            once.push(Stage { round: 1, name: "closed loop".to_owned(), shape: Loop::Closed, until });
+        }
+        let rounds = (1..=self.rounds).flat_map(|round| {
+            once.iter().map(move |stage| Stage { round, ..stage.clone() })
+        });
+        Ok(rounds.collect())
+    }
+
+    fn targets(&self) -> Result<Vec<Target>, OptionsError> {
+        let connector = self.connector()?;
+        let mut peers: Vec<((Scheme, String, u16), Arc<Peer>)> = Vec::new();
+        let mut targets = Vec::new();
+        for (place, written) in self.urls.iter().enumerate() {
+            let url = Url::parse(written)?;
+            let key = (url.scheme, url.host.clone(), url.port);
+            let is_web_socket = matches!(url.scheme, Scheme::Ws | Scheme::Wss);
+            // Each WebSocket is of one target.
+            let known = peers.iter().find(|(other, _)| *other == key && !is_web_socket);
+            let peer = match known {
+                Some((_, peer)) => Arc::clone(peer),
+                None => {
+                    let peer = Arc::new(self.peer(&url, connector.as_ref())?);
+                    peers.push((key, Arc::clone(&peer)));
+                    peer
+                }
+            };
+            targets.push(Target {
+                written: written.clone(),
+                weight: self.weights.get(place).copied().unwrap_or(1),
+                peer,
+                ask: self.ask(&url),
+                expect: self.expect.clone(),
+            });
+        }
+        Ok(targets)
+    }
+
+    fn connector(&self) -> Result<Option<Arc<Connector>>, OptionsError> {
+        let secure = self.urls.iter().filter_map(|url| Url::parse(url).ok()).any(|url| url.scheme.is_secure());
+        if !secure {
+            return Ok(None);
+        }
+        let Tls { versions, suites, groups, .. } = &self.tls;
+        let policy = Policy::from_names(&borrowed(versions), &borrowed(suites), &borrowed(groups))?;
+        let settings = ClientSettings {
+            name: self.tls.name.clone(),
+            alpn: vec![b"http/1.1".to_vec()],
+            policy,
+            resume: self.tls.resume,
+            identity: self.tls.identity.clone(),
+            ..ClientSettings::new(self.tls.ca.clone())
+        };
+        Ok(Some(Arc::new(Connector::new(settings)?)))
+    }
+
+    fn peer(&self, url: &Url, connector: Option<&Arc<Connector>>) -> Result<Peer, OptionsError> {
+        let through = match &self.proxy {
+            None => None,
+            Some(written) => {
+                let proxy = Url::parse(written)?;
+                if proxy.scheme != Scheme::Http {
+                    let text = format!("--proxy takes http://HOST:PORT, and `{written}` is something else");
+                    return Err(OptionsError::Together(text));
+                }
+                Some((proxy, written.clone()))
+            }
+        };
+        let addresses = match (&self.unix, &through) {
+            (Some(path), _) => vec![dial::Target::Unix(path.clone())],
+            (None, Some((proxy, _))) => resolve(&proxy.host, proxy.port)?,
+            (None, None) => resolve(&url.host, url.port)?,
+        };
+        let authorization = self.proxy_user.as_ref().map(|user| format!("Basic {}", base64(user)));
+        Ok(Peer {
+            addresses,
+            host: url.host.clone(),
+            port: url.port,
+            tls: connector.filter(|_| url.scheme.is_secure()).cloned(),
+            through: through.map(|(_, written)| Through { written, authorization }),
+            proxy_protocol: self.proxy_protocol,
+            chosen: Default::default(),
+        })
+    }
+
+    fn ask(&self, url: &Url) -> Ask {
+        match url.scheme {
+            Scheme::Http | Scheme::Https => {
+                let usual = if self.body.is_empty() { "GET" } else { "POST" };
+                let method = self.method.as_deref().unwrap_or(usual);
+                let mut head = self.head(method, url);
+                let wants_length = !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
+                if wants_length && !self.says("content-length") && !self.says("transfer-encoding") {
+                    encode::content_length(&mut head, self.body.len() as u64);
+                }
+                if self.per_connection == Some(1) && !self.says("connection") {
+                    encode::field(&mut head, b"Connection", b"close");
+                }
+                if self.varying.is_empty() {
+                    encode::end(&mut head);
+                }
+                let varying = self.varying.clone();
+                let body = self.body.clone();
+                Ask::Http(Request { method: Method::of(method.as_bytes()), head, varying, body })
+            }
+            Scheme::Ws | Scheme::Wss => {
+                Ask::WebSocket(WebSocket { head: self.head("GET", url), message: self.body.clone() })
+            }
+            Scheme::Tcp | Scheme::Tls => Ask::Bytes(self.body.clone()),
+        }
+    }
+
+    /// The first line and the fields that were asked for; without an end.
+    fn head(&self, method: &str, url: &Url) -> Vec<u8> {
+        let mut head = Vec::new();
+        encode::request_line(&mut head, method.as_bytes(), url.target.as_bytes(), None);
+        if !self.says("host") {
+            encode::field(&mut head, b"Host", url.authority().as_bytes());
+        }
+        if !self.says("user-agent") {
+            encode::field(&mut head, b"User-Agent", concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes());
+        }
+        if !self.says("accept") {
+            encode::field(&mut head, b"Accept", b"*/*");
+        }
+        for (name, value) in &self.headers {
+            encode::field(&mut head, name.as_bytes(), value.as_bytes());
+        }
+        head
+    }
+
+    fn says(&self, name: &str) -> bool {
+        self.headers.iter().any(|(said, _)| said.eq_ignore_ascii_case(name))
+            || self.varying.iter().any(|field| field.name.eq_ignore_ascii_case(name))
+    }
+}
+
+fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    let found = (bare, port).to_socket_addrs();
+    let addresses = found.map_err(|error| OptionsError::Resolve { host: host.to_owned(), error })?;
+    Ok(addresses.map(dial::Target::Tcp).collect())
+}
+
+fn borrowed(words: &[String]) -> Vec<&str> {
+    words.iter().map(String::as_str).collect()
+}
+
+fn base64(text: &str) -> String {
+    use base64ct::{Base64, Encoding as _};
+    Base64::encode_string(text.as_bytes())
+}

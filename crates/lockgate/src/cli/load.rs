@@ -1,0 +1,334 @@
+//! The words of `load`.
+
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use lockgate_load::expect::{Bytes, Expect, Length};
+use lockgate_load::options::{Options, Tls};
+use lockgate_load::profile::{Profile, Rates, Spike, duration};
+use lockgate_load::schedule::Rate;
+use lockgate_load::target::{Body, Varying};
+use lockgate_net::proxy_protocol::Version;
+use lockgate_net::tls::{CaSource, CertFiles};
+
+/// What `load` does, and where its reports go.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Load {
+    pub(crate) options: Options,
+    /// Where the report goes as JSON; `-` is stdout, instead of text.
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct LoadTyped {
+    /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that come back)
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// Each URL's share of the requests, in their order: 3,1
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    weights: Vec<u32>,
+    /// Connections at once, over all threads
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = at_least_one, help_heading = "How much")]
+    connections: usize,
+    /// How long, per stage: 10s, 500ms, 5m [default: 10s]
+    #[arg(short, long, value_name = "TIME", value_parser = duration, help_heading = "How much")]
+    duration: Option<Duration>,
+    /// End after so many requests instead
+    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "step"], help_heading = "How much")]
+    count: Option<u64>,
+    /// Go through everything so many times
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
+    rounds: usize,
+    /// What is not counted at the beginning: 2s [default: 1s; none with -n]
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "How much")]
+    warm_up: Option<Duration>,
+    /// Requests on one connection before it is closed [default: as many as there are]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How much")]
+    per_connection: Option<u64>,
+    /// What one request may take, from when it was due
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", help_heading = "How much")]
+    timeout: Duration,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
+    threads: usize,
+    /// Pin each thread to one of these CPUs: 1 or 2,3
+    #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "How much")]
+    cpus: Vec<usize>,
+
+    /// Requests a second, due whatever the answers do (open loop): 1k, 60/min, a ramp 1k..25k
+    #[arg(long, value_name = "RATE", help_heading = "Open loop")]
+    rate: Option<Rates>,
+    /// Make a ladder of the range, by steps of this rate
+    #[arg(long, value_name = "RATE", requires = "rate", help_heading = "Open loop")]
+    step: Option<Rate>,
+    /// How long each step lasts
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
+    every: Option<Duration>,
+    /// How long the last step lasts instead
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "step", help_heading = "Open loop")]
+    hold: Option<Duration>,
+    /// Another rate for a while: 10k@5s+2s is 10k from 5 s on for 2 s
+    #[arg(long, value_name = "RATE@AT+FOR", requires = "rate", help_heading = "Open loop")]
+    spike: Option<Spike>,
+
+    /// The method [default: GET, or POST with a body]
+    #[arg(short = 'X', long, value_name = "NAME", help_heading = "What is sent")]
+    method: Option<String>,
+    /// A header field
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field, help_heading = "What is sent")]
+    headers: Vec<(String, String)>,
+    /// A header field with one of several values, drawn for each request
+    #[arg(long, value_name = "NAME: A|B|C", value_parser = varying, help_heading = "What is sent")]
+    header_any: Vec<Varying>,
+    /// A body, or a message: this text
+    #[arg(long, value_name = "TEXT", group = "what", help_heading = "What is sent")]
+    body: Option<String>,
+    /// The bytes of a file
+    #[arg(long, value_name = "FILE", group = "what", help_heading = "What is sent")]
+    body_file: Option<PathBuf>,
+    /// So many bytes, always the same: 10KB
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "What is sent")]
+    body_size: Option<usize>,
+    /// So many random bytes, others for each request
+    #[arg(long, value_name = "SIZE", value_parser = size, group = "what", help_heading = "What is sent")]
+    body_random: Option<usize>,
+
+    /// Statuses that are successes
+    #[arg(long, value_name = "N,N-N", value_delimiter = ',', value_parser = statuses, default_value = "200-299", help_heading = "What must come back")]
+    expect_status: Vec<RangeInclusive<u16>>,
+    /// Bytes of a body, or `any` [default: as many as the first answer has; of bytes and messages: as many as were sent]
+    #[arg(long, value_name = "N|any", value_parser = length, help_heading = "What must come back")]
+    expect_length: Option<Length>,
+    /// The hash of a body in hexadecimal, or `first`: that of the first answer
+    #[arg(long, value_name = "HEX|first", value_parser = hash, help_heading = "What must come back")]
+    expect_sha256: Option<Bytes>,
+    /// Go on although the first answer was a failure
+    #[arg(long, help_heading = "What must come back")]
+    anyway: bool,
+    /// End the run with the first answer of such a status
+    #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "What must come back")]
+    stop_on: Vec<u16>,
+
+    /// Connect to this Unix socket, whatever the URL says
+    #[arg(long, value_name = "PATH", help_heading = "The way there")]
+    unix: Option<PathBuf>,
+    /// Connect through a CONNECT proxy: http://HOST:PORT
+    #[arg(long, value_name = "URL", help_heading = "The way there")]
+    proxy: Option<String>,
+    /// USER:PASSWORD for it
+    #[arg(long, value_name = "USER:PASSWORD", help_heading = "The way there")]
+    proxy_user: Option<String>,
+    /// Begin connections with a PROXY header: v1 or v2
+    #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
+    proxy_protocol: Option<Version>,
+
+    /// Take any certificate
+    #[arg(long, conflicts_with = "ca", help_heading = "TLS")]
+    insecure: bool,
+    /// Trust the signers in this PEM file instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    ca: Option<PathBuf>,
+    /// The name for SNI and for the certificate [default: the host of the URL]
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    sni: Option<String>,
+    /// 1.2, 1.3 or both
+    #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "TLS")]
+    tls: Vec<String>,
+    /// Cipher suites by their names, the preferred one first
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', help_heading = "TLS")]
+    suites: Vec<String>,
+    /// Key exchange groups, the preferred one first
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', help_heading = "TLS")]
+    groups: Vec<String>,
+    /// Make a full handshake for every connection
+    #[arg(long, help_heading = "TLS")]
+    no_resumption: bool,
+    /// Show this certificate (PEM)
+    #[arg(long, value_name = "FILE", help_heading = "TLS")]
+    cert: Option<PathBuf>,
+    /// Its key, where it is not in the same file
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    key: Option<PathBuf>,
+
+    /// Read CPU time and memory of a process and its descendants beside: NAME=PID
+    #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "What is told")]
+    watch: Vec<(String, u32)>,
+    /// Write everything as JSON; `-` is stdout, instead of the text
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    json: Option<PathBuf>,
+}
+
+/// What is sent where something must be and nothing was said: messages and bytes that come back.
+const ECHOED: usize = 64;
+
+impl LoadTyped {
+    /// # Errors
+    /// A file that cannot be read.
+    pub(super) fn resolve(self) -> Result<Load, String> {
+        let echoes = self.urls.iter().all(|url| !url.to_ascii_lowercase().starts_with("http"));
+        let body = self.body()?.unwrap_or_else(|| pattern(if echoes { ECHOED } else { 0 }));
+        let profile = self.rate.map(|rates| Profile {
+            rates,
+            step: self.step,
+            every: self.every,
+            hold: self.hold,
+            spike: self.spike,
+            duration: self.duration,
+        });
+        let usual_warm_up = if self.count.is_some() { Duration::ZERO } else { Duration::from_secs(1) };
+        let length = self.expect_length.unwrap_or(if echoes {
+            Length::Exactly(body.len() as u64)
+        } else {
+            Length::First
+        });
+        let options = Options {
+            command: std::env::args().skip(1).collect(),
+            urls: self.urls,
+            weights: self.weights,
+            connections: self.connections,
+            per_connection: self.per_connection,
+            threads: self.threads,
+            cpus: self.cpus,
+            timeout: self.timeout,
+            profile,
+            duration: self.duration,
+            count: self.count,
+            rounds: self.rounds,
+            warm_up: self.warm_up.unwrap_or(usual_warm_up),
+            method: self.method,
+            headers: self.headers,
+            varying: self.header_any,
+            body,
+            expect: Expect {
+                status: self.expect_status,
+                length,
+                body: self.expect_sha256.unwrap_or(Bytes::Any),
+            },
+            unix: self.unix,
+            proxy: self.proxy,
+            proxy_user: self.proxy_user,
+            proxy_protocol: self.proxy_protocol,
+            tls: Tls {
+                ca: match (self.insecure, self.ca) {
+                    (true, _) => CaSource::Anyone,
+                    (false, Some(path)) => CaSource::File(path),
+                    (false, None) => CaSource::System,
+                },
+                name: self.sni,
+                versions: self.tls,
+                suites: self.suites,
+                groups: self.groups,
+                resume: !self.no_resumption,
+                identity: self.cert.map(|cert| CertFiles { cert, key: self.key, ocsp: None }),
+            },
+            stop_on: self.stop_on,
+            anyway: self.anyway,
+            watch: self.watch,
+        };
+        Ok(Load { options, json: self.json })
+    }
+
+    fn body(&self) -> Result<Option<Body>, String> {
+        if let Some(path) = &self.body_file {
+            let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            return Ok(Some(Body::Fixed(bytes.into())));
+        }
+        let text = self.body.as_ref().map(|text| Body::Fixed(text.as_bytes().into()));
+        Ok(text.or(self.body_size.map(pattern)).or(self.body_random.map(Body::Random)))
+    }
+}
+
+/// Bytes that are text, and differ from one place to the next.
+fn pattern(length: usize) -> Body {
+    let bytes: Arc<[u8]> = (b'a'..=b'z').cycle().take(length).collect();
+    Body::Fixed(bytes)
+}
+
+fn at_least_one(written: &str) -> Result<usize, String> {
+    match written.parse() {
+        Ok(number) if (1..=1_000_000).contains(&number) => Ok(number),
+        _ => Err("write a number from 1 to 1000000".into()),
+    }
+}
+
+fn time(written: &str) -> Result<Duration, String> {
+    if written == "0" { Ok(Duration::ZERO) } else { duration(written).map_err(|error| error.to_string()) }
+}
+
+fn field(written: &str) -> Result<(String, String), String> {
+    match written.split_once(':') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        None => Err("write NAME: VALUE".into()),
+    }
+}
+
+fn varying(written: &str) -> Result<Varying, String> {
+    let (name, values) = field(written)?;
+    Ok(Varying { name, values: values.split('|').map(|value| value.trim().to_owned()).collect() })
+}
+
+fn size(written: &str) -> Result<usize, String> {
+    let end = written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len());
+    let (number, unit) = written.split_at(end);
+    let scale = match unit {
+        "" | "B" => 1,
+        "KB" | "k" | "K" => 1_000,
+        "MB" | "M" => 1_000_000,
+        "GB" | "G" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        _ => 0,
+    };
+    match number.parse::<usize>().ok().and_then(|number| number.checked_mul(scale)) {
+        Some(bytes) if scale > 0 && bytes <= 1 << 30 => Ok(bytes),
+        _ => Err("write a number of bytes up to 1 GB: 100, 10KB, 1MB, 64KiB".into()),
+    }
+}
+
+fn statuses(written: &str) -> Result<RangeInclusive<u16>, String> {
+    let number = |text: &str| text.parse::<u16>().ok().filter(|status| (100..=999).contains(status));
+    let range = match written.split_once('-') {
+        Some((from, to)) => number(from).zip(number(to)),
+        None => number(written).map(|status| (status, status)),
+    };
+    match range {
+        Some((from, to)) if from <= to => Ok(from..=to),
+        _ => Err("write statuses: 200 or 200-299".into()),
+    }
+}
+
+fn length(written: &str) -> Result<Length, String> {
+    match written {
+        "any" => Ok(Length::Any),
+        number => number.parse().map(Length::Exactly).map_err(|_| "write a number of bytes, or any".into()),
+    }
+}
+
+fn hash(written: &str) -> Result<Bytes, String> {
+    if written == "first" {
+        return Ok(Bytes::First);
+    }
+    let digit = |at: usize| written.as_bytes().get(at).and_then(|digit| char::from(*digit).to_digit(16));
+    let bytes: Option<Vec<u8>> =
+        (0..32).map(|at| Some((digit(2 * at)? * 16 + digit(2 * at + 1)?) as u8)).collect();
+    match bytes.and_then(|bytes| bytes.try_into().ok()) {
+        Some(hash) if written.len() == 64 => Ok(Bytes::Sha256(hash)),
+        _ => Err("write 64 hexadecimal digits, or first".into()),
+    }
+}
+
+fn proxy_version(written: &str) -> Result<Version, String> {
+    match written {
+        "v1" => Ok(Version::V1),
+        "v2" => Ok(Version::V2),
+        _ => Err("write v1 or v2".into()),
+    }
+}
+
+fn watched(written: &str) -> Result<(String, u32), String> {
+    let parts = written.split_once('=').and_then(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)));
+    parts.ok_or_else(|| "write NAME=PID: nginx=1234".into())
+}
