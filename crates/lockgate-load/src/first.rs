@@ -73,7 +73,7 @@ async fn try_all(
 ) -> (Option<Negotiated>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     for (place, address) in target.peer.addresses.iter().enumerate() {
-        match client::open(&target.peer, address, &scratch.blocks).await {
+        match client::open(target, address, scratch).await {
             Ok(mut link) => {
                 target.peer.choose(place);
                 let made = client::exchange(&mut link, target, scratch, done).await;

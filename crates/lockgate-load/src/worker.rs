@@ -19,7 +19,7 @@ use crate::client::{self, Done, Fault, Link, Scratch};
 use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
 use crate::plan::{Plan, Stage};
 use crate::result::{Failure, Tally};
-use crate::target::{Peer, Target};
+use crate::target::Target;
 
 /// How often deadlines are looked at, in time.
 const TICK: Duration = Duration::from_millis(10);
@@ -270,7 +270,7 @@ impl Worker {
         done: &mut Done,
     ) -> Result<(), Fault> {
         // What the origin has closed meanwhile is no failure of this request.
-        if link.as_ref().is_some_and(|link| !link.stream.is_quiet()) {
+        if link.as_ref().is_some_and(|link| !link.is_usable()) {
             *link = None;
         }
         let link = match link {
@@ -278,7 +278,7 @@ impl Worker {
                 self.tally.borrow_mut().reused += 1;
                 link
             }
-            None => link.insert(self.open(&target.peer).await?),
+            None => link.insert(self.open(target, scratch).await?),
         };
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
@@ -286,10 +286,10 @@ impl Worker {
         judged
     }
 
-    async fn open(&self, peer: &Peer) -> Result<Link, Fault> {
+    async fn open(&self, target: &Target, scratch: &mut Scratch) -> Result<Link, Fault> {
         let begun = self.pace.now();
         let link = loop {
-            match client::open(peer, peer.address(), &self.blocks).await {
+            match client::open(target, target.peer.address(), scratch).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,

@@ -8,8 +8,8 @@ use lockgate_http::h1::body::{Decoder, Part};
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, framing};
 use lockgate_http::head::{Method, ResponseHead, Version};
-use lockgate_net::stream::{Blocks, Stream, StreamError};
 
+use super::upload::Upload;
 use super::{Done, Fault, Link, Scratch};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
@@ -32,7 +32,7 @@ pub(super) async fn exchange(
         Body::Fixed(bytes) => bytes,
         Body::Random(_) => &body[..],
     };
-    let mut upload = Upload { parts: [&request.head, fields, body], sent: 0, over: false };
+    let mut upload = Upload::new([&request.head, fields, body]);
     let mut answer = Answer::new(request.method, expect.wants_hash());
     let answered = poll_fn(|cx| {
         // Who takes no more may have answered all the same; else reading finds out that it is gone.
@@ -50,46 +50,6 @@ pub(super) async fn exchange(
         return Err(Fault::new(Failure::Length, format!("{more} bytes behind the end of the answer")));
     }
     Ok(())
-}
-
-/// What is sent, and how far it has gone.
-struct Upload<'a> {
-    parts: [&'a [u8]; 3],
-    sent: u64,
-    /// Whether all of it has left.
-    over: bool,
-}
-
-impl Upload<'_> {
-    fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut Stream,
-        blocks: &Blocks,
-    ) -> Poll<Result<(), StreamError>> {
-        if self.over {
-            return Poll::Ready(Ok(()));
-        }
-        loop {
-            let mut parts = [&[][..]; 3];
-            let (mut skip, mut count) = (self.sent as usize, 0);
-            for part in self.parts {
-                let here = skip.min(part.len());
-                skip -= here;
-                if here < part.len() {
-                    parts[count] = &part[here..];
-                    count += 1;
-                }
-            }
-            if count == 0 {
-                break;
-            }
-            self.sent += ready!(stream.poll_write(cx, blocks, &parts[..count]))? as u64;
-        }
-        ready!(stream.poll_flush(cx))?;
-        self.over = true;
-        Poll::Ready(Ok(()))
-    }
 }
 
 /// What has come of an answer.
@@ -129,15 +89,8 @@ impl Answer {
             if self.take(link, head, done)? {
                 return Poll::Ready(Ok(()));
             }
-            let before = link.inbox.bytes().len();
-            match link.stream.poll_read(cx, &mut link.inbox) {
-                Poll::Ready(Ok(true)) => done.received += (link.inbox.bytes().len() - before) as u64,
-                Poll::Ready(Ok(false)) => return Poll::Ready(self.close()),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::broken(&error))),
-                Poll::Pending => {
-                    link.inbox.settle();
-                    return Poll::Pending;
-                }
+            if !ready!(link.poll_read(cx, done))? {
+                return Poll::Ready(self.close());
             }
         }
     }

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode};
@@ -12,11 +13,12 @@ use lockgate_net::dial;
 use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::{Blocks, Inbox, Stream};
-use lockgate_net::tls::handshake::{self, Negotiated};
+use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
-use super::Fault;
+use super::{Done, Fault};
 use crate::result::Failure;
 use crate::target::{Peer, Through};
+use crate::websocket::frame::Decoder;
 
 /// A connection that is ready for exchanges.
 #[derive(Debug)]
@@ -28,13 +30,48 @@ pub(crate) struct Link {
     pub(crate) exchanges: u64,
     /// What was agreed on, if it is under TLS.
     pub(crate) tls: Option<Negotiated>,
+    /// What takes messages apart, once it has become a WebSocket.
+    pub(super) frames: Option<Decoder>,
+}
+
+impl Link {
+    fn new(socket: Socket, established: Option<Established>, blocks: &Rc<Blocks>) -> Self {
+        let inbox = Inbox::new(blocks);
+        let (session, unsent, tls) = match established {
+            Some(made) => (Some(made.session), made.unsent, Some(made.negotiated)),
+            None => (None, Vec::new(), None),
+        };
+        Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None }
+    }
+
+    /// Whether it can have another exchange, as far as this side has heard. What a WebSocket is sent meanwhile is read
+    /// with the next one.
+    pub(crate) fn is_usable(&self) -> bool {
+        self.frames.is_some() || self.stream.is_quiet()
+    }
+
+    /// Reads once, behind what is there; `false` when the peer has finished.
+    pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, done: &mut Done) -> Poll<Result<bool, Fault>> {
+        let before = self.inbox.bytes().len();
+        match self.stream.poll_read(cx, &mut self.inbox) {
+            Poll::Ready(Ok(more)) => {
+                done.received += (self.inbox.bytes().len() - before) as u64;
+                Poll::Ready(Ok(more))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(Fault::broken(&error))),
+            Poll::Pending => {
+                self.inbox.settle();
+                Poll::Pending
+            }
+        }
+    }
 }
 
 /// Connects to `address` of `peer`.
 ///
 /// # Errors
 /// Of the kinds connect, proxy and TLS.
-pub(crate) async fn open(peer: &Peer, address: &dial::Target, blocks: &Rc<Blocks>) -> Result<Link, Fault> {
+pub(super) async fn open(peer: &Peer, address: &dial::Target, blocks: &Rc<Blocks>) -> Result<Link, Fault> {
     let socket = dial::dial(address).await.map_err(|error| refused(address, &error))?;
     let mut preface = Vec::new();
     if let Some(version) = peer.proxy_protocol {
@@ -67,15 +104,11 @@ async fn under_tls(
     preface: Vec<u8>,
     blocks: &Rc<Blocks>,
 ) -> Result<Link, Fault> {
-    let inbox = Inbox::new(blocks);
-    let Some(connector) = &peer.tls else {
-        return Ok(Link { stream: Stream::new(socket, None, Vec::new()), inbox, exchanges: 0, tls: None });
-    };
+    let Some(connector) = &peer.tls else { return Ok(Link::new(socket, None, blocks)) };
     let established = handshake::connect(&socket, connector, &peer.host, preface)
         .await
         .map_err(|error| Fault::new(Failure::Tls, error.to_string()))?;
-    let stream = Stream::new(socket, Some(established.session), established.unsent);
-    Ok(Link { stream, inbox, exchanges: 0, tls: Some(established.negotiated) })
+    Ok(Link::new(socket, Some(established), blocks))
 }
 
 /// Asks a proxy to connect (RFC 9110 §9.3.6).

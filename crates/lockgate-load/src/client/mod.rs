@@ -1,12 +1,17 @@
 //! One client: a connection at a time to each peer, and one exchange after the other.
 
+mod bytes;
 mod http;
 mod link;
+mod messages;
+mod returned;
 mod scratch;
+mod upload;
 
-pub(crate) use link::{Link, open};
+pub(crate) use link::Link;
 pub(crate) use scratch::Scratch;
 
+use lockgate_net::dial;
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
@@ -52,6 +57,22 @@ pub(crate) struct Done {
     pub(crate) keep: bool,
 }
 
+/// Opens a connection for `target` at `address`.
+///
+/// # Errors
+/// When none comes about, or it does not become what is spoken.
+pub(crate) async fn open(
+    target: &Target,
+    address: &dial::Target,
+    scratch: &mut Scratch,
+) -> Result<Link, Fault> {
+    let mut link = link::open(&target.peer, address, &scratch.blocks).await?;
+    if let Ask::WebSocket(asked) = &target.ask {
+        messages::upgrade(&mut link, &asked.head, scratch).await?;
+    }
+    Ok(link)
+}
+
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
 ///
 /// # Errors
@@ -64,7 +85,8 @@ pub(crate) async fn exchange(
 ) -> Result<(), Fault> {
     match &target.ask {
         Ask::Http(request) => http::exchange(link, request, &target.expect, scratch, done).await?,
-        Ask::WebSocket(_) | Ask::Bytes(_) => unreachable!(),
+        Ask::WebSocket(asked) => messages::exchange(link, &asked.message, scratch, done).await?,
+        Ask::Bytes(body) => bytes::exchange(link, body, &target.expect, scratch, done).await?,
     }
     let judged = target.expect.judge(&done.seen);
     judged.map_err(|(failure, text)| Fault::new(failure, text))

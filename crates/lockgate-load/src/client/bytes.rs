@@ -1,0 +1,73 @@
+//! Bytes without a protocol: sent, and as many as are expected taken back. Both at once, so that neither side's buffers
+//! can stop the other.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use super::returned::Returned;
+use super::upload::Upload;
+use super::{Done, Fault, Link, Scratch};
+use crate::expect::Expect;
+use crate::result::Failure;
+use crate::target::Body;
+
+/// Sends `body` and takes what comes back.
+///
+/// # Errors
+/// When less comes back, more, or other bytes than those that were sent.
+pub(super) async fn exchange(
+    link: &mut Link,
+    body: &Body,
+    expect: &Expect,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<(), Fault> {
+    scratch.make(body);
+    let sent = match body {
+        Body::Fixed(bytes) => bytes,
+        Body::Random(_) => &scratch.body[..],
+    };
+    let mut upload = Upload::new([sent, &[], &[]]);
+    let mut returned = Returned::new(sent, expect);
+    let made = poll_fn(|cx| {
+        let uploaded = upload.poll(cx, &mut link.stream, &scratch.blocks);
+        done.sent = upload.sent;
+        ready!(poll(&mut returned, cx, link, done))?;
+        // What was to be sent is part of the exchange where nothing must come back.
+        uploaded.map_err(|error| Fault::broken(&error))
+    })
+    .await;
+    done.seen.length = returned.length;
+    made?;
+    done.keep = returned.due.is_some();
+    if returned.differs {
+        return Err(Fault::new(Failure::Body, "other bytes came back than were sent"));
+    }
+    Ok(())
+}
+
+/// Completes when as much has come back as must.
+fn poll(
+    returned: &mut Returned<'_>,
+    cx: &mut Context<'_>,
+    link: &mut Link,
+    done: &mut Done,
+) -> Poll<Result<(), Fault>> {
+    loop {
+        let come = link.inbox.bytes().len();
+        returned.take(link.inbox.bytes());
+        link.inbox.consume(come);
+        if returned.is_whole() {
+            return Poll::Ready(Ok(()));
+        }
+        if !ready!(link.poll_read(cx, done))? {
+            return Poll::Ready(match returned.due {
+                None => Ok(()),
+                Some(due) => {
+                    let text = format!("closed after {} of {due} bytes", returned.length);
+                    Err(Fault::new(Failure::Closed, text))
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What leaves: up to three parts, sent as one.
+
+use std::task::{Context, Poll, ready};
+
+use lockgate_net::stream::{Blocks, Stream, StreamError};
+
+/// What is sent, and how far it has gone.
+pub(super) struct Upload<'a> {
+    parts: [&'a [u8]; 3],
+    pub(super) sent: u64,
+    /// Whether all of it has left.
+    pub(super) over: bool,
+}
+
+impl<'a> Upload<'a> {
+    pub(super) fn new(parts: [&'a [u8]; 3]) -> Self {
+        Self { parts, sent: 0, over: false }
+    }
+
+    /// Completes when all of it has left.
+    ///
+    /// # Errors
+    /// When the connection has broken. Whoever takes no more may have answered all the same.
+    pub(super) fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        blocks: &Blocks,
+    ) -> Poll<Result<(), StreamError>> {
+        if self.over {
+            return Poll::Ready(Ok(()));
+        }
+        loop {
+            let mut parts = [&[][..]; 3];
+            let (mut skip, mut count) = (self.sent as usize, 0);
+            for part in self.parts {
+                let here = skip.min(part.len());
+                skip -= here;
+                if here < part.len() {
+                    parts[count] = &part[here..];
+                    count += 1;
+                }
+            }
+            if count == 0 {
+                break;
+            }
+            self.sent += ready!(stream.poll_write(cx, blocks, &parts[..count]))? as u64;
+        }
+        ready!(stream.poll_flush(cx))?;
+        self.over = true;
+        Poll::Ready(Ok(()))
+    }
+}
