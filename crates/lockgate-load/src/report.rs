@@ -1,0 +1,17 @@
+//! A [`Report`](crate::result::Report) for its readers: people at a terminal or in a browser, and programs.
+//!
+//! Everybody gets the same figures, which are computed in [`summary`] and nowhere else.
+
+mod escape;
+pub(crate) mod units;
+mod words;
+
+pub mod csv;
+pub mod hdr;
+
+pub mod json;
+pub mod summary;
+pub mod text;
+
+#[cfg(test)]
+pub(crate) mod sample;

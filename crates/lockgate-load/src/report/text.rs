@@ -1,0 +1,265 @@
+//! The report for a terminal: plain, aligned text.
+
+mod table;
+
+use std::fmt::Write;
+
+use super::escape::terminal;
+use super::summary::{self, FIGURES, Spread, StageSummary, Summary};
+use super::units::{self, NONE};
+use super::words;
+use crate::result::{Failure, Model, Nanoseconds, Report, Stage};
+use table::aligned;
+
+/// What was run, whether its figures hold, one line a stage where there are several, and all of the last stage.
+pub fn render(report: &Report) -> String {
+    let mut out = heading(report);
+    out.push_str(&doubts(report));
+    if report.stages.len() > 1 {
+        out.push_str("\nstages\n");
+        out.push_str(&stages(report));
+        out.push_str(&rounds(report));
+    }
+    if let Some(last) = report.stages.last() {
+        out.push_str(&details(report, last));
+    }
+    out
+}
+
+fn heading(report: &Report) -> String {
+    let mut out = format!("{}\n", terminal(&report.run.command.join(" ")));
+    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
+    for target in &report.run.targets {
+        let first = report.first.iter().find(|first| first.target == *target);
+        match first {
+            Some(first) => say("target", &format!("{target} → {}", words::first(first))),
+            None => say("target", target),
+        }
+    }
+    say("model", words::model(report.run.model));
+    say("load", &words::load(&report.run));
+    if report.uncounted > 0 {
+        let requests = units::counted(report.uncounted, "request", "requests");
+        say("not counted", &format!("{requests} before the first stage (warm-up, the first of each target)"));
+    }
+    out
+}
+
+/// Whatever makes the figures less than they seem, before the figures.
+fn doubts(report: &Report) -> String {
+    let mut out = String::new();
+    if let Some(end) = words::end(&report.end) {
+        writeln!(out, "\n*** {end}").expect("memory");
+    }
+    if let Some(verdict) = words::verdict(report) {
+        writeln!(out, "\n*** {verdict}").expect("memory");
+        for (stage, reason) in words::invalid(report) {
+            writeln!(out, "***   {}: {}", terminal(&stage), terminal(reason)).expect("memory");
+        }
+    }
+    out
+}
+
+fn stages(report: &Report) -> String {
+    let several = report.stages.iter().any(|stage| stage.round != report.stages[0].round);
+    let mut rows =
+        vec![row(["stage", "time", "ok/s", "failed", "unsent", "p50", "p90", "p99", "p99.9", "max", ""])];
+    for stage in &report.stages {
+        let summary = Summary::of(&stage.tally.latency);
+        let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
+        rows.push(row([
+            &terminal(&stage.name),
+            &units::span(stage.elapsed),
+            &units::number(StageSummary::of(stage, report.run.connections).rate),
+            &units::count(stage.tally.failed()),
+            &units::count(stage.tally.unsent),
+            &latency(Summary::p50),
+            &latency(|summary| summary.percentiles[2]),
+            &latency(Summary::p99),
+            &latency(|summary| summary.percentiles[5]),
+            &latency(|summary| summary.max),
+            if stage.invalid.is_empty() { "" } else { "INVALID" },
+        ]));
+    }
+    if several {
+        rows[0].insert(1, "round".to_owned());
+        for (row, stage) in rows.iter_mut().skip(1).zip(&report.stages) {
+            row.insert(1, stage.round.to_string());
+        }
+    }
+    aligned(2, &rows)
+}
+
+/// Rate and latency of stages that were run more than once: one round is an anecdote.
+fn rounds(report: &Report) -> String {
+    let groups = summary::rounds(report);
+    let mut rows = Vec::new();
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        let rates = group.iter().map(|stage| StageSummary::of(stage, report.run.connections).rate);
+        let latency = |of: fn(&Summary) -> f64| {
+            Spread::of(
+                group.iter().filter_map(|stage| Summary::of(&stage.tally.latency)).map(|each| of(&each)),
+            )
+        };
+        let figures: [(&str, Option<Spread>, fn(f64) -> String); 3] = [
+            ("successes", Spread::of(rates), units::rate),
+            ("p50", latency(Summary::p50), units::duration),
+            ("p99", latency(Summary::p99), units::duration),
+        ];
+        for (name, spread, show) in figures {
+            let Some(spread) = spread else { continue };
+            let label = format!("{} × {}, {name}", group.len(), terminal(&group[0].name));
+            let relative = spread.relative().map_or(NONE.to_owned(), units::percent);
+            rows.push(row([&label, &show(spread.median), &show(spread.low), &show(spread.high), &relative]));
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, row(["rounds", "median", "lowest", "highest", "spread"]));
+    format!("\n{}", aligned(2, &rows))
+}
+
+fn details(report: &Report, stage: &Stage) -> String {
+    let summary = StageSummary::of(stage, report.run.connections);
+    let name = terminal(&words::stage(stage, report));
+    let mut out = format!("\n{name}: {}\n", units::span(stage.elapsed));
+    let ended = [
+        row(["succeeded", &units::count(stage.tally.succeeded()), &units::rate(summary.rate)]),
+        row([
+            "failed",
+            &units::count(stage.tally.failed()),
+            &summary.failed_share.map_or(NONE.to_owned(), units::percent),
+        ]),
+    ];
+    out.push_str(&aligned(2, &ended));
+    out.push_str(&failures(stage));
+    if stage.tally.unsent > 0 {
+        let unsent = units::counted(stage.tally.unsent, "request was", "requests were");
+        writeln!(out, "  {unsent} due and never sent: no connection became free").expect("memory");
+    }
+    if stage.tally.cut > 0 {
+        let cut = units::counted(stage.tally.cut, "exchange was", "exchanges were");
+        writeln!(out, "  {cut} cut at the end, counted as neither").expect("memory");
+    }
+    out.push_str(&latency(report.run.model, stage));
+    out.push_str(&traffic(stage, &summary));
+    out.push_str(&programs(stage, &summary));
+    out
+}
+
+fn failures(stage: &Stage) -> String {
+    let mut out = String::new();
+    for (at, kind) in Failure::ALL.into_iter().enumerate() {
+        let number = stage.tally.failures[at];
+        if number > 0 {
+            let example = stage.tally.examples[at].as_deref().unwrap_or_default();
+            let line = format!("    {:<9}{:>9}  {}", kind.name(), units::count(number), terminal(example));
+            writeln!(out, "{}", line.trim_end()).expect("memory");
+        }
+    }
+    out
+}
+
+fn latency(model: Model, stage: &Stage) -> String {
+    let tally = &stage.tally;
+    let columns: Vec<(&str, &Nanoseconds)> = match model {
+        Model::Open => vec![
+            ("latency", &tally.latency),
+            ("service", &tally.service),
+            ("failed", &tally.failed),
+            ("connect", &tally.connect),
+            ("lateness", &tally.lateness),
+        ],
+        // A closed loop is never late, and what is sent is due.
+        Model::Closed => {
+            vec![("latency", &tally.latency), ("failed", &tally.failed), ("connect", &tally.connect)]
+        }
+    };
+    let mut rows = vec![vec![String::new()]];
+    let summaries = columns.iter().filter(|(name, held)| *name == "latency" || !held.is_empty());
+    let mut summarised = Vec::new();
+    for (name, histogram) in summaries {
+        rows[0].push((*name).to_owned());
+        summarised.push(Summary::of(histogram));
+    }
+    let line = |name: &str, of: &dyn Fn(&Summary) -> String| {
+        let mut cells = vec![name.to_owned()];
+        cells.extend(summarised.iter().map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)));
+        cells
+    };
+    rows.push(line("count", &|summary| units::count(summary.count)));
+    for (at, (name, _)) in FIGURES.iter().enumerate() {
+        rows.push(line(name, &|summary| units::duration(summary.figures()[at])));
+    }
+    format!("\n{}", aligned(2, &rows))
+}
+
+fn traffic(stage: &Stage, summary: &StageSummary) -> String {
+    let tally = &stage.tally;
+    let mut out = String::from("\n");
+    let statuses: Vec<_> = tally
+        .statuses
+        .iter()
+        .map(|(status, number)| format!("{status}: {}", units::count(*number)))
+        .collect();
+    let mut say = |name: &str, text: &str| writeln!(out, "  {name:<13}{text}").expect("memory");
+    if !statuses.is_empty() {
+        say("statuses", &statuses.join(", "));
+    }
+    let connections = format!(
+        "{} opened, {} of them resumed a TLS session; {} on one that had been used",
+        units::count(tally.opened),
+        units::count(tally.resumed),
+        units::counted(tally.reused, "exchange", "exchanges")
+    );
+    say("connections", &connections);
+    for (name, bytes, rate) in
+        [("sent", tally.sent, summary.sent_rate), ("received", tally.received, summary.received_rate)]
+    {
+        say(name, &format!("{}, {}/s", units::bytes(bytes as f64), units::bytes(rate)));
+    }
+    out
+}
+
+fn programs(stage: &Stage, summary: &StageSummary) -> String {
+    let cpu = |microseconds: Option<f64>| figure(microseconds.map(|each| each * 1e3));
+    let busiest = units::percent(stage.generator.busiest);
+    let mut rows = vec![
+        row(["CPU", "user", "system", "a success", "before", "peak", "a connection"]),
+        row([
+            "generator",
+            &units::span(stage.generator.user),
+            &units::span(stage.generator.system),
+            &cpu(summary.generator_cpu),
+        ]),
+    ];
+    let bytes = |bytes: Option<f64>| bytes.map_or(NONE.to_owned(), units::bytes);
+    for (program, figures) in stage.watched.iter().zip(&summary.watched) {
+        rows.push(row([
+            &terminal(&program.name),
+            &units::span(program.user),
+            &units::span(program.system),
+            &cpu(figures.cpu),
+            &bytes(program.before.map(|bytes| bytes as f64)),
+            &bytes(program.peak.map(|bytes| bytes as f64)),
+            &bytes(figures.memory),
+        ]));
+    }
+    if stage.watched.is_empty() {
+        rows[0].truncate(4);
+    }
+    let table = aligned(2, &rows);
+    format!("\n{table}  the generator's busiest thread took {busiest} of a CPU\n")
+}
+
+fn figure(nanoseconds: Option<f64>) -> String {
+    nanoseconds.map_or(NONE.to_owned(), units::duration)
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! What text and HTML say in the same words: how load was made, how the run ended, what stands beside a stage.
+
+use super::units;
+use crate::result::{Description, End, FirstAnswer, Model, Report, Stage};
+
+/// What the latencies of a run mean.
+pub(crate) fn model(model: Model) -> &'static str {
+    match model {
+        Model::Closed => {
+            "closed loop: a slow answer delays the next request, so waiting in a queue is not counted"
+        }
+        Model::Open => "open loop: latency from when each request was due",
+    }
+}
+
+/// Why a run is no whole run, if it is none.
+pub(crate) fn end(end: &End) -> Option<String> {
+    match end {
+        End::Complete => None,
+        End::Interrupted => Some("INTERRUPTED: this is what was measured until then".to_owned()),
+        End::Stopped(status) => Some(format!("STOPPED by an answer with status {status}")),
+    }
+}
+
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`.
+pub(crate) fn load(run: &Description) -> String {
+    let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
+    let pinned = match cpus.len() {
+        0 => String::new(),
+        1 => format!(", pinned to CPU {}", cpus[0]),
+        _ => format!(", pinned to CPUs {}", cpus.join(", ")),
+    };
+    format!(
+        "{} on {}{pinned}; a request may take {}",
+        units::counted(run.connections as u64, "connection", "connections"),
+        units::counted(run.threads as u64, "thread", "threads"),
+        units::span(run.timeout)
+    )
+}
+
+/// `status 200, 170 bytes, TLS 1.3`: what the others are held against.
+pub(crate) fn first(answer: &FirstAnswer) -> String {
+    let mut parts = Vec::new();
+    parts.extend(answer.status.map(|status| format!("status {status}")));
+    parts.push(units::counted(answer.length, "byte", "bytes"));
+    parts.extend(answer.tls.clone());
+    parts.join(", ")
+}
+
+/// The name of a stage, with its round where there are several.
+pub(crate) fn stage(stage: &Stage, report: &Report) -> String {
+    let rounds = report.stages.iter().any(|other| other.round != report.stages[0].round);
+    if rounds { format!("{}, round {}", stage.name, stage.round) } else { stage.name.clone() }
+}
+
+/// Each stage that is invalid with each reason.
+pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
+    let reasons = report.stages.iter().flat_map(|each| {
+        let name = stage(each, report);
+        each.invalid.iter().map(move |reason| (name.clone(), reason.as_str()))
+    });
+    reasons.collect()
+}
+
+/// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
+pub(crate) fn verdict(report: &Report) -> Option<String> {
+    let invalid = report.stages.iter().filter(|stage| !stage.invalid.is_empty()).count();
+    match (invalid, report.stages.len()) {
+        (_, 0) => Some("INVALID: no stage was measured".to_owned()),
+        (0, _) => None,
+        (_, 1) => Some("INVALID: these are not the target's figures".to_owned()),
+        (some, all) => Some(format!("INVALID: {some} of {all} stages are not the target's figures")),
+    }
+}
