@@ -8,6 +8,7 @@ mod words;
 
 pub mod csv;
 pub mod hdr;
+pub mod html;
 
 pub mod json;
 pub mod summary;

@@ -5,10 +5,10 @@ mod table;
 use std::fmt::Write;
 
 use super::escape::terminal;
-use super::summary::{self, FIGURES, Spread, StageSummary, Summary};
+use super::summary::{FIGURES, StageSummary, Summary};
 use super::units::{self, NONE};
 use super::words;
-use crate::result::{Failure, Model, Nanoseconds, Report, Stage};
+use crate::result::{Failure, Model, Report, Stage};
 use table::aligned;
 
 /// What was run, whether its figures hold, one line a stage where there are several, and all of the last stage.
@@ -90,34 +90,16 @@ fn stages(report: &Report) -> String {
     aligned(2, &rows)
 }
 
-/// Rate and latency of stages that were run more than once: one round is an anecdote.
+/// Stages that were run more than once.
 fn rounds(report: &Report) -> String {
-    let groups = summary::rounds(report);
-    let mut rows = Vec::new();
-    for group in groups.iter().filter(|group| group.len() > 1) {
-        let rates = group.iter().map(|stage| StageSummary::of(stage, report.run.connections).rate);
-        let latency = |of: fn(&Summary) -> f64| {
-            Spread::of(
-                group.iter().filter_map(|stage| Summary::of(&stage.tally.latency)).map(|each| of(&each)),
-            )
-        };
-        let figures: [(&str, Option<Spread>, fn(f64) -> String); 3] = [
-            ("successes", Spread::of(rates), units::rate),
-            ("p50", latency(Summary::p50), units::duration),
-            ("p99", latency(Summary::p99), units::duration),
-        ];
-        for (name, spread, show) in figures {
-            let Some(spread) = spread else { continue };
-            let label = format!("{} × {}, {name}", group.len(), terminal(&group[0].name));
-            let relative = spread.relative().map_or(NONE.to_owned(), units::percent);
-            rows.push(row([&label, &show(spread.median), &show(spread.low), &show(spread.high), &relative]));
-        }
-    }
-    if rows.is_empty() {
-        return String::new();
-    }
-    rows.insert(0, row(["rounds", "median", "lowest", "highest", "spread"]));
-    format!("\n{}", aligned(2, &rows))
+    let rounds = words::rounds(report).into_iter().map(|[name, figures @ ..]| {
+        let mut cells = vec![terminal(&name)];
+        cells.extend(figures);
+        cells
+    });
+    let mut rows = vec![row(words::ROUNDS)];
+    rows.extend(rounds);
+    if rows.len() > 1 { format!("\n{}", aligned(2, &rows)) } else { String::new() }
 }
 
 fn details(report: &Report, stage: &Stage) -> String {
@@ -162,30 +144,13 @@ fn failures(stage: &Stage) -> String {
 }
 
 fn latency(model: Model, stage: &Stage) -> String {
-    let tally = &stage.tally;
-    let columns: Vec<(&str, &Nanoseconds)> = match model {
-        Model::Open => vec![
-            ("latency", &tally.latency),
-            ("service", &tally.service),
-            ("failed", &tally.failed),
-            ("connect", &tally.connect),
-            ("lateness", &tally.lateness),
-        ],
-        // A closed loop is never late, and what is sent is due.
-        Model::Closed => {
-            vec![("latency", &tally.latency), ("failed", &tally.failed), ("connect", &tally.connect)]
-        }
-    };
+    let histograms = words::histograms(model, stage);
     let mut rows = vec![vec![String::new()]];
-    let summaries = columns.iter().filter(|(name, held)| *name == "latency" || !held.is_empty());
-    let mut summarised = Vec::new();
-    for (name, histogram) in summaries {
-        rows[0].push((*name).to_owned());
-        summarised.push(Summary::of(histogram));
-    }
+    rows[0].extend(histograms.iter().map(|(name, _)| (*name).to_owned()));
+    let summaries: Vec<_> = histograms.iter().map(|(_, histogram)| Summary::of(histogram)).collect();
     let line = |name: &str, of: &dyn Fn(&Summary) -> String| {
         let mut cells = vec![name.to_owned()];
-        cells.extend(summarised.iter().map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)));
+        cells.extend(summaries.iter().map(|summary| summary.as_ref().map_or(NONE.to_owned(), of)));
         cells
     };
     rows.push(line("count", &|summary| units::count(summary.count)));

@@ -1,7 +1,8 @@
 //! What text and HTML say in the same words: how load was made, how the run ended, what stands beside a stage.
 
+use super::summary::{self, Spread, StageSummary, Summary};
 use super::units;
-use crate::result::{Description, End, FirstAnswer, Model, Report, Stage};
+use crate::result::{Description, End, FirstAnswer, Model, Nanoseconds, Report, Stage};
 
 /// What the latencies of a run mean.
 pub(crate) fn model(model: Model) -> &'static str {
@@ -71,4 +72,48 @@ pub(crate) fn verdict(report: &Report) -> Option<String> {
         (_, 1) => Some("INVALID: these are not the target's figures".to_owned()),
         (some, all) => Some(format!("INVALID: {some} of {all} stages are not the target's figures")),
     }
+}
+
+/// What the columns of [`rounds`] are called.
+pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
+
+/// Rate and latency of stages that were run more than once: one round is an anecdote.
+pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
+    let mut rows = Vec::new();
+    for group in summary::rounds(report).iter().filter(|group| group.len() > 1) {
+        let rates = group.iter().map(|stage| StageSummary::of(stage, report.run.connections).rate);
+        let latency = |of: fn(&Summary) -> f64| {
+            Spread::of(
+                group.iter().filter_map(|stage| Summary::of(&stage.tally.latency)).map(|each| of(&each)),
+            )
+        };
+        let figures: [(&str, Option<Spread>, fn(f64) -> String); 3] = [
+            ("successes", Spread::of(rates), units::rate),
+            ("p50", latency(Summary::p50), units::duration),
+            ("p99", latency(Summary::p99), units::duration),
+        ];
+        for (name, spread, show) in figures {
+            let Some(spread) = spread else { continue };
+            let name = format!("{} × {}, {name}", group.len(), group[0].name);
+            let relative = spread.relative().map_or(units::NONE.to_owned(), units::percent);
+            rows.push([name, show(spread.median), show(spread.low), show(spread.high), relative]);
+        }
+    }
+    rows
+}
+
+/// Histograms of a stage that say something of a run like this, with their names: latency always, others where they
+/// hold anything. A closed loop is never late, and what it sends is due.
+pub(crate) fn histograms(model: Model, stage: &Stage) -> Vec<(&'static str, &Nanoseconds)> {
+    let tally = &stage.tally;
+    let mut all = vec![("latency", &tally.latency)];
+    if model == Model::Open {
+        all.push(("service", &tally.service));
+    }
+    all.extend([("failed", &tally.failed), ("connect", &tally.connect)]);
+    if model == Model::Open {
+        all.push(("lateness", &tally.lateness));
+    }
+    all.retain(|(name, held)| *name == "latency" || !held.is_empty());
+    all
 }

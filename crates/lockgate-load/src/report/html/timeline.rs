@@ -1,0 +1,137 @@
+//! The time line of a run: successes and p99 of every second, with a mark where requests failed.
+
+use std::fmt::Write;
+
+use super::plot::{self, LEFT, RIGHT, Scale};
+use crate::report::units;
+use crate::result::{Report, Second};
+
+const HEIGHT: f64 = 400.0;
+/// Where marks of failures and names of stages stand.
+const MARKS: f64 = 34.0;
+const RATE: (f64, f64) = (60.0, 180.0);
+const LATENCY: (f64, f64) = (216.0, 344.0);
+
+/// The figure, or nothing where there was no second.
+pub(super) fn figure(report: &Report) -> Option<String> {
+    let seconds: Vec<&Second> = report.stages.iter().flat_map(|stage| &stage.seconds).collect();
+    if seconds.is_empty() {
+        return None;
+    }
+    let x = Scale::linear(0.0, seconds.len() as f64, (LEFT, RIGHT));
+    let middle = |at: usize| x.place(at as f64 + 0.5);
+    let rate = Scale::from_zero(seconds.iter().map(|second| second.succeeded as f64), (RATE.1, RATE.0));
+    let answered = |second: &&&Second| second.succeeded > 0;
+    let p99 = seconds.iter().filter(answered).map(|second| second.p99 as f64);
+    let latency = Scale::fitting(p99, (LATENCY.1, LATENCY.0));
+
+    let mut drawing = plot::y_axis(&rate, units::number);
+    drawing.push_str(&plot::y_axis(&latency, units::duration));
+    let ticks: Vec<_> = x.ticks().into_iter().filter(|tick| tick.fract() == 0.0).collect();
+    let ticks: Vec<_> = ticks.into_iter().map(|tick| (x.place(tick), units::count(tick as u64))).collect();
+    drawing.push_str(&plot::x_axis(&ticks, (LATENCY.0, LATENCY.1)));
+    drawing.push_str(&plot::note((LEFT + RIGHT) / 2.0, LATENCY.1 + 38.0, "middle", "seconds of all stages"));
+    drawing.push_str(&plot::note(RIGHT + 14.0, (RATE.0 + RATE.1) / 2.0, "start", "successes a second"));
+    drawing.push_str(&plot::note(RIGHT + 14.0, (LATENCY.0 + LATENCY.1) / 2.0, "start", "p99 of each second"));
+    drawing.push_str(&stages(report, &x));
+    let successes = seconds
+        .iter()
+        .enumerate()
+        .map(|(at, second)| Some((middle(at), rate.place(second.succeeded as f64))));
+    drawing.push_str(&plot::line(successes, &plot::stroke(0)));
+    let p99 = seconds
+        .iter()
+        .enumerate()
+        .map(|(at, second)| (second.succeeded > 0).then(|| (middle(at), latency.place(second.p99 as f64))));
+    drawing.push_str(&plot::line(p99, "class=\"curve c1\""));
+    let failed = failures(&seconds, middle);
+    drawing.push_str(&failed);
+
+    let svg = plot::svg(HEIGHT, "Successes and p99 of each second", &drawing);
+    let crosses = if failed.is_empty() { "" } else { "×: requests failed. " };
+    let scale = if latency.is_log() { "The scale of latency is logarithmic. " } else { "" };
+    let caption = "By when exchanges ended; the last second of a stage may be a part of one.";
+    Some(format!("<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"))
+}
+
+/// A line between stages, and their names as far as there is room.
+fn stages(report: &Report, x: &Scale) -> String {
+    let mut out = String::new();
+    if report.stages.len() < 2 {
+        return out;
+    }
+    let (mut second, mut free) = (0, 0.0);
+    for stage in &report.stages {
+        let start = x.place(second as f64);
+        second += stage.seconds.len();
+        let middle = (start + x.place(second as f64)) / 2.0;
+        if start > LEFT {
+            let bottom = LATENCY.1;
+            write!(out, "<path class=\"border\" d=\"M{start:.1} {MARKS}V{bottom}\"/>").expect("memory");
+        }
+        let half = plot::width(&stage.name) / 2.0;
+        let fits = middle - half >= free && middle + half <= RIGHT + 100.0;
+        if fits {
+            free = middle + half + 10.0;
+            out.push_str(&plot::note(middle, 14.0, "middle", &stage.name));
+        }
+    }
+    out
+}
+
+/// Crosses above the seconds in which requests failed; those that would touch are one.
+fn failures(seconds: &[&Second], middle: impl Fn(usize) -> f64) -> String {
+    const APART: f64 = 11.0;
+    let mut marks: Vec<(f64, u64)> = Vec::new();
+    for (at, second) in seconds.iter().enumerate().filter(|(_, second)| second.failed > 0) {
+        match marks.last_mut() {
+            Some((x, number)) if middle(at) - *x < APART => *number += second.failed,
+            _ => marks.push((middle(at), second.failed)),
+        }
+    }
+    marks.iter().fold(String::new(), |mut out, (x, number)| {
+        let (left, top, title) = (x - 4.0, MARKS, units::counted(*number, "failure", "failures"));
+        write!(
+            out,
+            "<path class=\"cross\" d=\"M{left:.1} {top}l8 8m0 -8l-8 8\"><title>{title}</title></path>"
+        )
+        .expect("memory");
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use crate::result::Failure;
+
+    #[test]
+    fn seconds_with_failures_are_marked_and_those_without_a_success_have_no_latency() {
+        let mut report = sample::report(&["a", "b"]);
+        sample::fail(&mut report.stages[1], Failure::Timeout, 12, "late");
+        report.stages[0].seconds[3].succeeded = 0;
+        let figure = figure(&report).unwrap();
+        assert_eq!(figure.matches("class=\"cross\"").count(), 1);
+        assert!(figure.contains("<title>12 failures</title>"));
+        let latency = figure.split("class=\"curve c1\"").nth(1).unwrap().split("/>").next().unwrap();
+        assert_eq!(latency.matches('M').count(), 2, "{latency}");
+    }
+
+    #[test]
+    fn failures_of_a_long_run_are_not_drawn_over_each_other() {
+        let mut report = sample::report(&["long"]);
+        let second = Second { failed: 1, ..report.stages[0].seconds[0] };
+        report.stages[0].seconds = vec![second; 3600];
+        let crosses = figure(&report).unwrap().matches("class=\"cross\"").count();
+        assert!((40..=61).contains(&crosses), "{crosses}");
+    }
+
+    #[test]
+    fn a_run_without_seconds_has_no_time_line() {
+        let mut report = sample::report(&["a"]);
+        report.stages[0].seconds.clear();
+        assert_eq!(figure(&report), None);
+        assert_eq!(figure(&sample::report(&[])), None);
+    }
+}
