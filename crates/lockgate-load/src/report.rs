@@ -9,7 +9,6 @@ mod words;
 pub mod csv;
 pub mod hdr;
 pub mod html;
-
 pub mod json;
 pub mod summary;
 pub mod text;

@@ -17,7 +17,7 @@ use base64ct::{Base64, Encoding};
 use lockgate_http::date;
 
 use super::escape::html;
-use super::words;
+use super::{units, words};
 use crate::result::Report;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -83,7 +83,7 @@ fn heading(report: &Report) -> String {
     say("load", &words::load(&report.run));
     let began = report.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     say("began", &String::from_utf8_lossy(&date::imf_fixdate(began)));
-    let uncounted = super::units::counted(report.uncounted, "request", "requests");
+    let uncounted = units::counted(report.uncounted, "request", "requests");
     say("not counted", &format!("{uncounted} before the first stage (warm-up, the first of each target)"));
     out.push_str("</dl>\n");
     out
@@ -92,9 +92,18 @@ fn heading(report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     let (end, invalid) = (words::end(&report.end), words::verdict(report));
     if end.is_none() && invalid.is_none() {
-        return "<p class=\"verdict\"><strong>VALID</strong>: complete, and neither the generator nor its link was the \
-                limit</p>\n"
-            .to_owned();
+        let failed = report.stages.iter().map(|stage| stage.tally.failed()).sum();
+        let but = match failed {
+            0 => String::new(),
+            some => format!(
+                "; but <span class=\"mark\">{}</span>",
+                units::counted(some, "request failed", "requests failed")
+            ),
+        };
+        return format!(
+            "<p class=\"verdict\"><strong>VALID</strong>: complete, and neither the generator nor its link was the \
+             limit{but}</p>\n"
+        );
     }
     let mut out = String::from("<div class=\"verdict bad\">");
     for line in end.iter().chain(&invalid) {
@@ -164,6 +173,10 @@ mod tests {
     #[test]
     fn what_is_invalid_or_partial_is_said_above_all_figures() {
         let mut report = sample::report(&["closed loop", "closed loop"]);
+        sample::fail(&mut report.stages[0], Failure::Connect, 5_000, "refused");
+        assert!(
+            page(&[("a", &report)]).contains("limit; but <span class=\"mark\">5,000 requests failed</span>")
+        );
         report.stages[1].round = 2;
         report.stages[1].invalid.push("the generator was late".to_owned());
         report.end = End::Interrupted;

@@ -67,6 +67,14 @@ pub(crate) fn number(number: f64) -> String {
     }
 }
 
+/// Without zeros at the end of a fraction, for figures that are round: `50.0 ms` is `50 ms`.
+pub(crate) fn short(figure: &str) -> String {
+    let (number, unit) = figure.split_once(' ').map_or((figure, ""), |(number, unit)| (number, unit));
+    let number =
+        if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
 fn scaled(mut amount: f64, step: f64, units: &[&str]) -> String {
     // Rounding first: 999.96 µs is 1.00 ms, not 1,000 µs.
     let mut unit = 0;
@@ -104,6 +112,8 @@ mod tests {
         assert_eq!(rate(12_345.4), "12,345/s");
         assert_eq!(rate(0.5), "0.50/s");
         assert_eq!(rate(f64::INFINITY), "–/s");
+        assert_eq!(short("50.0 ms"), "50 ms");
+        assert_eq!((short("1.50"), short("100 s")), ("1.5".to_owned(), "100 s".to_owned()));
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(1e-7), "< 0.01 %");
         assert_eq!(percent(0.0), "0 %");

@@ -51,7 +51,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
         }
     }
     drawing.push_str(&plot::names(&names, AREA));
-    let svg = plot::svg(HEIGHT, "Latency by rate", &drawing);
+    let svg = plot::svg((0.0, HEIGHT), "Latency by rate", &drawing);
     let scale = if y.is_log() { "The scale of latency is logarithmic. " } else { "" };
     let hollow =
         if stages().any(|stage| !stage.invalid.is_empty()) { "Hollow: an invalid stage. " } else { "" };

@@ -35,7 +35,8 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     let ticks: Vec<_> = TICKS.iter().filter(|(_, _, from)| most >= *from).collect();
     let last = ticks.last().map_or(0.0, |(_, share, _)| exceeding(*share));
     let x = Scale::linear(0.0, last, (LEFT, RIGHT));
-    let y = Scale::fitting(curves.iter().flat_map(|curve| extremes(&curve.histogram)), (AREA.1, AREA.0));
+    let drawn: Vec<_> = curves.iter().map(|curve| values(&curve.histogram, last)).collect();
+    let y = Scale::fitting(drawn.iter().flatten().map(|(_, value)| *value), (AREA.1, AREA.0));
     let marks: Vec<_> =
         ticks.iter().map(|(label, share, _)| (x.place(exceeding(*share)), (*label).to_owned())).collect();
     let mut drawing = plot::y_axis(&y, units::duration);
@@ -47,8 +48,10 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
         "share of requests that took no longer",
     ));
     let mut names = Vec::new();
-    for curve in &curves {
-        let points = points(&curve.histogram, last, &x, &y);
+    for (curve, values) in curves.iter().zip(drawn) {
+        let mut points: Vec<_> =
+            values.into_iter().map(|(at, value)| (x.place(at), y.place(value))).collect();
+        points.dedup_by(|a, b| (a.0 - b.0).abs() < 0.5 && (a.1 - b.1).abs() < 0.5);
         names.extend(points.last().map(|at| Name { text: curve.name.clone(), at: *at }));
         drawing.push_str(&plot::line(points.into_iter().map(Some), &curve.stroke));
     }
@@ -64,7 +67,7 @@ pub(super) fn figure(runs: &[(&str, &Report)]) -> Option<String> {
     } else {
         ""
     };
-    let svg = plot::svg(HEIGHT, "Latency by percentile", &drawing);
+    let svg = plot::svg((0.0, HEIGHT), "Latency by percentile", &drawing);
     let caption =
         "A curve ends where one request is left to exceed it. Rounds of the same stage are put together.";
     Some(format!("<figure>{svg}<figcaption>{scale}{service}{rest}{caption}</figcaption></figure>\n"))
@@ -86,7 +89,7 @@ fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
         let shown = spaced(&groups, if with_service { room / 2 } else { room });
         left_out += groups.len() - shown.len();
         for group in &shown {
-            let name = match (runs.len(), shown.len()) {
+            let name = match (runs.len(), groups.len()) {
                 (1, 1) => String::new(),
                 (1, _) => group[0].name.clone(),
                 (_, 1) => (*run).to_owned(),
@@ -138,24 +141,19 @@ fn exceeding(share: f64) -> f64 {
     -(1.0 - share).log10()
 }
 
-fn extremes(histogram: &Nanoseconds) -> [f64; 2] {
-    [histogram.min() as f64, histogram.max() as f64]
-}
-
-/// From the smallest value to the largest, which stands where one request is left, or to the end of the axis.
-fn points(histogram: &Nanoseconds, last: f64, x: &Scale, y: &Scale) -> Vec<(f64, f64)> {
+/// Places on the axis and values there, from the smallest to the largest, which stands where one request is left, or
+/// to the end of the axis.
+fn values(histogram: &Nanoseconds, last: f64) -> Vec<(f64, f64)> {
     const STEPS: i32 = 200;
     let end = (histogram.len() as f64).log10();
     let until = end.min(last);
-    let mut points: Vec<_> = (0..=STEPS)
-        .map(|step| until * f64::from(step) / f64::from(STEPS))
-        .map(|at| (x.place(at), y.place(histogram.value_at_quantile(1.0 - 10_f64.powf(-at)) as f64)))
-        .collect();
+    let value = |at: f64| histogram.value_at_quantile(1.0 - 10_f64.powf(-at)) as f64;
+    let places = (0..=STEPS).map(|step| until * f64::from(step) / f64::from(STEPS));
+    let mut values: Vec<_> = places.map(|at| (at, value(at))).collect();
     if end <= last {
-        points.push((x.place(end), y.place(histogram.max() as f64)));
+        values.push((end, histogram.max() as f64));
     }
-    points.dedup();
-    points
+    values
 }
 
 #[cfg(test)]
@@ -179,6 +177,11 @@ mod tests {
             ["1000/s, latency", "1000/s, service", "2000/s, latency", "2000/s, service"]
         );
         assert_eq!(names(&[("a", &two), ("b", &closed)])[3..], ["a: 2000/s, service", "b"]);
+        // One of its stages is drawn, and which one must be said.
+        assert_eq!(
+            names(&[("a", &two), ("b", &closed), ("c", &closed)])[..2],
+            ["a: 2000/s, latency", "a: 2000/s, service"]
+        );
     }
 
     #[test]
@@ -194,6 +197,15 @@ mod tests {
     }
 
     #[test]
+    fn the_scale_is_that_of_what_is_drawn() {
+        let mut report = sample::report(&[]);
+        report.stages.push(sample::stage("many", 100_000, 1e6));
+        report.stages[0].tally.latency.record(60_000_000_000).unwrap();
+        let figure = figure(&[("a", &report)]).unwrap();
+        assert!(figure.contains(" ms</text>") && !figure.contains(" s</text>"), "{figure}");
+    }
+
+    #[test]
     fn rounds_are_put_together_and_what_is_empty_is_not_drawn() {
         let mut report = sample::report(&["closed loop", "closed loop"]);
         report.stages.push(sample::stage("broken", 0, 1e6));
@@ -202,6 +214,6 @@ mod tests {
         report.stages.drain(..2);
         assert!(figure(&[("a", &report)]).is_none());
         report.stages = vec![sample::stage("one", 1, 1e6)];
-        assert!(figure(&[("a", &report)]).unwrap().contains("class=\"curve c0\" stroke-dasharray=\"none\" stroke-linecap=\"round\" d=\"M76.0 "));
+        assert!(figure(&[("a", &report)]).unwrap().contains("class=\"curve alone c0\""));
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::report::escape::html;
+use crate::report::units;
 
 /// Width of every plot, in its own pixels.
 pub(super) const WIDTH: f64 = 940.0;
@@ -89,8 +90,10 @@ impl Scale {
             return all.take_while(|tick| *tick <= self.high * (1.0 + 1e-9)).collect();
         }
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
-        let factors: &[f64] = if last - first <= 4 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-        let decades = (first..=last).step_by(if last - first <= 10 { 1 } else { 2 });
+        let decade = (self.to - self.from).abs() / (self.high / self.low).log10();
+        let factors: &[f64] = if decade >= 60.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+        let every = (16.0 / decade).ceil() as usize;
+        let decades = (first..=last).step_by(every.max(1));
         let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)));
         let within = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
         all.filter(|tick| within.contains(tick)).collect()
@@ -110,7 +113,7 @@ pub(super) fn y_axis(scale: &Scale, show: impl Fn(f64) -> String) -> String {
     let mut out = String::new();
     for tick in scale.ticks() {
         let y = scale.place(tick);
-        let label = html(&show(tick));
+        let label = html(&units::short(&show(tick)));
         write!(
             out,
             "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{RIGHT}\"/>\
@@ -133,7 +136,7 @@ pub(super) fn x_axis(ticks: &[(f64, String)], (top, bottom): (f64, f64)) -> Stri
         if x - half >= free {
             free = x + half + 8.0;
             let label = html(label);
-            let y = bottom + 17.0;
+            let y = bottom + 20.0;
             write!(out, "<text class=\"quiet\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>")
                 .expect("memory");
         }
@@ -149,17 +152,23 @@ pub(super) fn note(x: f64, y: f64, anchor: &str, text: &str) -> String {
 
 /// Points joined by lines; where one is missing the line is broken, and what stands alone is a dot.
 pub(super) fn line(points: impl IntoIterator<Item = Option<(f64, f64)>>, attributes: &str) -> String {
-    let mut path = String::new();
-    let mut drawing = false;
-    for point in points {
-        if let Some((x, y)) = point {
-            // A line of no length with round ends is a dot.
-            let step = if drawing { format!("L{x:.1} {y:.1}") } else { format!("M{x:.1} {y:.1}h0") };
-            path.push_str(&step);
+    let points: Vec<_> = points.into_iter().collect();
+    let (mut path, mut alone) = (String::new(), String::new());
+    for part in points.split(Option::is_none) {
+        let part: Vec<_> = part.iter().flatten().collect();
+        if let [(x, y)] = part[..] {
+            // A line of no length with round ends.
+            write!(alone, "M{x:.1} {y:.1}h0").expect("memory");
+            continue;
         }
-        drawing = point.is_some();
+        for (at, (x, y)) in part.into_iter().enumerate() {
+            write!(path, "{}{x:.1} {y:.1}", if at == 0 { 'M' } else { 'L' }).expect("memory");
+        }
     }
-    format!("<path {attributes} stroke-linecap=\"round\" d=\"{path}\"/>")
+    let drawn = |attributes: &str, path: &str| {
+        if path.is_empty() { String::new() } else { format!("<path {attributes} d=\"{path}\"/>") }
+    };
+    drawn(attributes, &path) + &drawn(&attributes.replacen("curve", "curve alone", 1), &alone)
 }
 
 /// Where a curve ends, and what it is called.
@@ -210,12 +219,15 @@ fn apart(wanted: &[f64], gap: f64, (low, high): (f64, f64)) -> Vec<f64> {
     places
 }
 
-/// With its end left out where it is too long.
+/// With its middle left out where it is too long: ends tell more apart.
 fn shortened(text: &str) -> String {
-    if text.chars().count() <= LONGEST_NAME {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= LONGEST_NAME {
         return text.to_owned();
     }
-    text.chars().take(LONGEST_NAME - 1).chain(['…']).collect()
+    let end = LONGEST_NAME * 2 / 3;
+    let begin = &letters[..LONGEST_NAME - end - 1];
+    begin.iter().chain(&['…']).chain(&letters[letters.len() - end..]).collect()
 }
 
 /// About as wide as a text is, in pixels: fonts differ.
@@ -223,12 +235,12 @@ pub(super) fn width(text: &str) -> f64 {
     text.chars().count() as f64 * 6.8
 }
 
-/// A plot of this height with what it shows, for those who do not see it.
-pub(super) fn svg(height: f64, label: &str, content: &str) -> String {
-    let label = html(label);
+/// A plot from its top to its bottom, with what it shows for those who do not see it.
+pub(super) fn svg((top, bottom): (f64, f64), label: &str, content: &str) -> String {
+    let (label, height) = (html(label), bottom - top);
     format!(
-        "<div class=\"wide\" tabindex=\"0\"><svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{label}\">\
-         {content}</svg></div>\n"
+        "<div class=\"wide\" tabindex=\"0\"><svg viewBox=\"0 {top} {WIDTH} {height}\" role=\"img\" \
+         aria-label=\"{label}\">{content}</svg></div>\n"
     )
 }
 
@@ -272,8 +284,19 @@ mod tests {
     }
 
     #[test]
+    fn a_long_name_keeps_both_its_ends() {
+        assert_eq!(shortened("nginx"), "nginx");
+        let short = shortened("nginx 1.22 with a rather long name, service");
+        assert_eq!((short.as_str(), short.chars().count()), ("nginx 1.…long name, service", 27));
+    }
+
+    #[test]
     fn a_line_is_broken_where_a_point_is_missing() {
         let points = [Some((0.0, 1.0)), Some((1.0, 2.0)), None, Some((3.0, 4.0))];
-        assert!(line(points, "class=\"c0\"").contains("d=\"M0.0 1.0h0L1.0 2.0M3.0 4.0h0\""));
+        assert_eq!(
+            line(points, "class=\"curve\""),
+            "<path class=\"curve\" d=\"M0.0 1.0L1.0 2.0\"/><path class=\"curve alone\" d=\"M3.0 4.0h0\"/>"
+        );
+        assert_eq!(line([None], "class=\"curve\""), "");
     }
 }

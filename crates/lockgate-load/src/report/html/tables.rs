@@ -24,14 +24,15 @@ pub(super) fn stages(report: &Report) -> String {
         "p99.9",
         "max",
         "mean",
-        "",
     ];
     let rows = report.stages.iter().map(|stage| {
         let summary = Summary::of(&stage.tally.latency);
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
         let valid = stage.invalid.is_empty();
+        // Beside the name, where it is seen however narrow the page is.
+        let mark = if valid { "" } else { " <span class=\"mark\">INVALID</span>" };
         let cells = [
-            html(&stage.name),
+            format!("{}{mark}", html(&stage.name)),
             stage.round.to_string(),
             units::span(stage.elapsed),
             units::number(StageSummary::of(stage, report.run.connections).rate),
@@ -44,7 +45,6 @@ pub(super) fn stages(report: &Report) -> String {
             latency(|summary| summary.percentiles[5]),
             latency(|summary| summary.max),
             latency(|summary| summary.mean),
-            if valid { String::new() } else { "<span class=\"mark\">INVALID</span>".to_owned() },
         ];
         (cells.to_vec(), valid)
     });
@@ -94,6 +94,9 @@ pub(super) fn programs(report: &Report) -> String {
             units::span(stage.generator.user),
             units::span(stage.generator.system),
             cpu(summary.generator_cpu),
+            String::new(),
+            String::new(),
+            String::new(),
         ];
         rows.push((generator.to_vec(), true));
         let bytes = |bytes: Option<f64>| bytes.map_or(NONE.to_owned(), units::bytes);

@@ -12,6 +12,9 @@ const MARKS: f64 = 34.0;
 const RATE: (f64, f64) = (60.0, 180.0);
 const LATENCY: (f64, f64) = (216.0, 344.0);
 
+/// Points that a line is drawn through: more would be a surface.
+const MOST: usize = 330;
+
 /// The figure, or nothing where there was no second.
 pub(super) fn figure(report: &Report) -> Option<String> {
     let seconds: Vec<&Second> = report.stages.iter().flat_map(|stage| &stage.seconds).collect();
@@ -19,39 +22,55 @@ pub(super) fn figure(report: &Report) -> Option<String> {
         return None;
     }
     let x = Scale::linear(0.0, seconds.len() as f64, (LEFT, RIGHT));
-    let middle = |at: usize| x.place(at as f64 + 0.5);
-    let rate = Scale::from_zero(seconds.iter().map(|second| second.succeeded as f64), (RATE.1, RATE.0));
-    let answered = |second: &&&Second| second.succeeded > 0;
-    let p99 = seconds.iter().filter(answered).map(|second| second.p99 as f64);
-    let latency = Scale::fitting(p99, (LATENCY.1, LATENCY.0));
+    let together = seconds.len().div_ceil(MOST);
+    let rates: Vec<f64> = seconds.chunks(together).map(rate).collect();
+    let worst: Vec<Option<f64>> = seconds.chunks(together).map(worst).collect();
+    let rate = Scale::from_zero(rates.iter().copied(), (RATE.1, RATE.0));
+    let latency = Scale::fitting(worst.iter().flatten().copied(), (LATENCY.1, LATENCY.0));
+    let of_latency = match together {
+        1 => "p99 of each second".to_owned(),
+        many => format!("worst p99 of each {many} s"),
+    };
 
     let mut drawing = plot::y_axis(&rate, units::number);
-    drawing.push_str(&plot::y_axis(&latency, units::duration));
-    let ticks: Vec<_> = x.ticks().into_iter().filter(|tick| tick.fract() == 0.0).collect();
-    let ticks: Vec<_> = ticks.into_iter().map(|tick| (x.place(tick), units::count(tick as u64))).collect();
+    if worst.iter().any(Option::is_some) {
+        drawing.push_str(&plot::y_axis(&latency, units::duration));
+    } else {
+        drawing.push_str(&plot::note(LEFT + 12.0, LATENCY.0 + 24.0, "start", "nothing succeeded"));
+    }
+    let ticks = x.ticks().into_iter().filter(|tick| tick.fract() == 0.0);
+    let ticks: Vec<_> = ticks.map(|tick| (x.place(tick), units::count(tick as u64))).collect();
     drawing.push_str(&plot::x_axis(&ticks, (LATENCY.0, LATENCY.1)));
     drawing.push_str(&plot::note((LEFT + RIGHT) / 2.0, LATENCY.1 + 38.0, "middle", "seconds of all stages"));
     drawing.push_str(&plot::note(RIGHT + 14.0, (RATE.0 + RATE.1) / 2.0, "start", "successes a second"));
-    drawing.push_str(&plot::note(RIGHT + 14.0, (LATENCY.0 + LATENCY.1) / 2.0, "start", "p99 of each second"));
+    drawing.push_str(&plot::note(RIGHT + 14.0, (LATENCY.0 + LATENCY.1) / 2.0, "start", &of_latency));
     drawing.push_str(&stages(report, &x));
-    let successes = seconds
-        .iter()
-        .enumerate()
-        .map(|(at, second)| Some((middle(at), rate.place(second.succeeded as f64))));
-    drawing.push_str(&plot::line(successes, &plot::stroke(0)));
-    let p99 = seconds
-        .iter()
-        .enumerate()
-        .map(|(at, second)| (second.succeeded > 0).then(|| (middle(at), latency.place(second.p99 as f64))));
+    let middle = |at: usize| x.place((at as f64 + 0.5) * together as f64);
+    let successes = rates.iter().enumerate().map(|(at, each)| Some((middle(at), rate.place(*each))));
+    drawing.push_str(&plot::line(successes, "class=\"curve c0\""));
+    let p99 = worst.iter().enumerate().map(|(at, each)| each.map(|each| (middle(at), latency.place(each))));
     drawing.push_str(&plot::line(p99, "class=\"curve c1\""));
-    let failed = failures(&seconds, middle);
+    let failed = failures(&seconds, |at| x.place(at as f64 + 0.5));
     drawing.push_str(&failed);
 
-    let svg = plot::svg(HEIGHT, "Successes and p99 of each second", &drawing);
+    // Without marks and names there is nothing above.
+    let top = if failed.is_empty() && report.stages.len() < 2 { MARKS } else { 0.0 };
+    let svg = plot::svg((top, HEIGHT), "Successes and p99 of each second", &drawing);
     let crosses = if failed.is_empty() { "" } else { "×: requests failed. " };
     let scale = if latency.is_log() { "The scale of latency is logarithmic. " } else { "" };
     let caption = "By when exchanges ended; the last second of a stage may be a part of one.";
     Some(format!("<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"))
+}
+
+/// Successes a second of seconds that are drawn as one.
+fn rate(seconds: &[&Second]) -> f64 {
+    seconds.iter().map(|second| second.succeeded as f64).sum::<f64>() / seconds.len() as f64
+}
+
+/// The highest of their p99, if anything succeeded.
+fn worst(seconds: &[&Second]) -> Option<f64> {
+    let answered = seconds.iter().filter(|second| second.succeeded > 0);
+    answered.map(|second| second.p99 as f64).reduce(f64::max)
 }
 
 /// A line between stages, and their names as far as there is room.
@@ -116,15 +135,21 @@ mod tests {
         assert!(figure.contains("<title>12 failures</title>"));
         let latency = figure.split("class=\"curve c1\"").nth(1).unwrap().split("/>").next().unwrap();
         assert_eq!(latency.matches('M').count(), 2, "{latency}");
+        report.stages.iter_mut().flat_map(|stage| &mut stage.seconds).for_each(|second| second.succeeded = 0);
+        assert!(super::figure(&report).unwrap().contains(">nothing succeeded<"));
     }
 
     #[test]
-    fn failures_of_a_long_run_are_not_drawn_over_each_other() {
+    fn a_long_run_is_drawn_by_the_worst_of_some_seconds_and_its_failures_not_over_each_other() {
         let mut report = sample::report(&["long"]);
         let second = Second { failed: 1, ..report.stages[0].seconds[0] };
         report.stages[0].seconds = vec![second; 3600];
-        let crosses = figure(&report).unwrap().matches("class=\"cross\"").count();
+        let figure = figure(&report).unwrap();
+        let crosses = figure.matches("class=\"cross\"").count();
         assert!((40..=61).contains(&crosses), "{crosses}");
+        assert!(figure.contains("worst p99 of each 11 s") && figure.matches('L').count() < 700);
+        let worse = Second { p99: second.p99 * 5, ..second };
+        assert_eq!(worst(&[&second, &worse, &second]), Some(worse.p99 as f64));
     }
 
     #[test]
