@@ -9,7 +9,7 @@
 //!
 //! Metrics: `p50` `p75` `p90` `p95` `p99` `p99.9` `p99.99` `max` `mean` (of latency; a number with `ns`, `us`, `ms`
 //! or `s`), `rate` (successes a second; `5000`, `5k`, `5k/s`), `error_rate` (failures among what ended; `1%`),
-//! `errors`, `unsent`, `cut` and `invalid` (how many requests, and how many reasons; a number).
+//! `errors` (all failures), `unsent` (those of them that were never sent), `cut` and `invalid` (reasons): numbers.
 //!
 //! A run must not pass because nothing worked: latency where nothing succeeded is longer than any, and `error_rate`
 //! where nothing ended is 100 %.
@@ -20,7 +20,7 @@ use std::fmt;
 
 use crate::report::summary::{StageSummary, Summary};
 use crate::report::units;
-use crate::result::{Report, Stage};
+use crate::result::{Failure, Report, Stage};
 
 pub use parse::ThresholdError;
 
@@ -109,7 +109,7 @@ impl Metric {
             Self::Rate => StageSummary::of(stage, connections).rate,
             Self::Errors => stage.tally.failed() as f64,
             Self::ErrorRate => StageSummary::of(stage, connections).failed_share.unwrap_or(1.0),
-            Self::Unsent => stage.tally.unsent as f64,
+            Self::Unsent => stage.tally.failures[Failure::Unsent as usize] as f64,
             Self::Cut => stage.tally.cut as f64,
             Self::Invalid => stage.invalid.len() as f64,
         }

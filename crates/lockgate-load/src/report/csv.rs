@@ -60,7 +60,7 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
     for (kind, number) in Failure::ALL.into_iter().zip(tally.failures) {
         line.push((format!("failures_{}", kind.name()), number.to_string()));
     }
-    line.extend(named([("unsent", tally.unsent.to_string()), ("cut", tally.cut.to_string())]));
+    line.extend(named([("late", tally.late.to_string()), ("cut", tally.cut.to_string())]));
     line.extend(microseconds("latency_us", &tally.latency));
     line.extend(microseconds("service_us", &tally.service));
     line.extend(named([

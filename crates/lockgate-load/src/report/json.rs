@@ -21,8 +21,9 @@
 //! | `round`, `name` | from 1 on; `"3000/s"` |
 //! | `rate` | requests a second that were due, where there was one rate |
 //! | `elapsed_s` | seconds |
-//! | `succeeded`, `failed`, `unsent`, `cut` | requests; a cut one is neither success nor failure |
-//! | `succeeded_per_s`, `failed_share` | successes a second; failures among what ended, 0 to 1 |
+//! | `succeeded`, `failed` | requests that were answered as expected, and that were not |
+//! | `late`, `cut` | successes after the stage's time; requests cut at its end, neither successes nor failures |
+//! | `succeeded_per_s`, `failed_share` | successes a second without late ones; failures among what ended, 0 to 1 |
 //! | `failures`, `examples` | by kind: how many, all kinds; what was said of the first |
 //! | `statuses` | by status: how many answers |
 //! | `latency_us`, `service_us` | of successes, from when they were due, from when they were sent |
@@ -106,7 +107,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
         "failures": failures,
         "examples": examples,
         "statuses": statuses,
-        "unsent": tally.unsent,
+        "late": tally.late,
         "cut": tally.cut,
         "latency_us": microseconds(&tally.latency),
         "service_us": microseconds(&tally.service),

@@ -115,7 +115,7 @@ fn trimmed_mean(histogram: &Nanoseconds, share: f64) -> f64 {
 /// The figures of one stage beside its histograms.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageSummary {
-    /// Successes a second; 0 where no time has passed.
+    /// Successes a second, without those that came late; 0 where no time has passed.
     pub rate: f64,
     /// Failures among what ended, 0 to 1.
     pub failed_share: Option<f64>,
@@ -155,7 +155,7 @@ impl StageSummary {
                 .and_then(|(before, peak)| divide(peak as f64 - before as f64, connections as f64)),
         };
         Self {
-            rate: a_second(succeeded),
+            rate: a_second(succeeded.saturating_sub(stage.tally.late)),
             failed_share: divide(stage.tally.failed() as f64, ended as f64),
             sent_rate: a_second(stage.tally.sent),
             received_rate: a_second(stage.tally.received),
@@ -276,6 +276,8 @@ mod tests {
         (stage.watched[0].before, stage.watched[0].peak) = (Some(1_000_000), Some(3_000_000));
         let summary = StageSummary::of(&stage, 100);
         near(summary.rate, 2_000.0);
+        stage.tally.late = 1_000;
+        near(StageSummary::of(&stage, 100).rate, 1_800.0);
         near(summary.watched[0].cpu.unwrap(), 40.0);
         near(summary.watched[0].memory.unwrap(), 20_000.0);
     }

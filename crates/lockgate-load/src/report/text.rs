@@ -62,8 +62,7 @@ fn doubts(report: &Report) -> String {
 
 fn stages(report: &Report) -> String {
     let several = report.stages.iter().any(|stage| stage.round != report.stages[0].round);
-    let mut rows =
-        vec![row(["stage", "time", "ok/s", "failed", "unsent", "p50", "p90", "p99", "p99.9", "max", ""])];
+    let mut rows = vec![row(["stage", "time", "ok/s", "failed", "p50", "p90", "p99", "p99.9", "max", ""])];
     for stage in &report.stages {
         let summary = Summary::of(&stage.tally.latency);
         let latency = |of: fn(&Summary) -> f64| figure(summary.as_ref().map(of));
@@ -72,7 +71,6 @@ fn stages(report: &Report) -> String {
             &units::span(stage.elapsed),
             &units::number(StageSummary::of(stage, report.run.connections).rate),
             &units::count(stage.tally.failed()),
-            &units::count(stage.tally.unsent),
             &latency(Summary::p50),
             &latency(|summary| summary.percentiles[2]),
             &latency(Summary::p99),
@@ -116,9 +114,9 @@ fn details(report: &Report, stage: &Stage) -> String {
     ];
     out.push_str(&aligned(2, &ended));
     out.push_str(&failures(stage));
-    if stage.tally.unsent > 0 {
-        let unsent = units::counted(stage.tally.unsent, "request was", "requests were");
-        writeln!(out, "  {unsent} due and never sent: no connection became free").expect("memory");
+    if stage.tally.late > 0 {
+        let late = units::counted(stage.tally.late, "success", "successes");
+        writeln!(out, "  {late} came after the stage's time: no part of its rate").expect("memory");
     }
     if stage.tally.cut > 0 {
         let cut = units::counted(stage.tally.cut, "exchange was", "exchanges were");

@@ -77,6 +77,9 @@ pub(crate) fn verdict(report: &Report) -> Option<String> {
 /// What the columns of [`rounds`] are called.
 pub(crate) const ROUNDS: [&str; 5] = ["rounds", "median", "lowest", "highest", "spread"];
 
+/// What a figure is called, where it lies, and how it is written.
+type Row = (&'static str, Option<Spread>, fn(f64) -> String);
+
 /// Rate and latency of stages that were run more than once: one round is an anecdote.
 pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
     let mut rows = Vec::new();
@@ -87,7 +90,7 @@ pub(crate) fn rounds(report: &Report) -> Vec<[String; 5]> {
                 group.iter().filter_map(|stage| Summary::of(&stage.tally.latency)).map(|each| of(&each)),
             )
         };
-        let figures: [(&str, Option<Spread>, fn(f64) -> String); 3] = [
+        let figures: [Row; 3] = [
             ("successes", Spread::of(rates), units::rate),
             ("p50", latency(Summary::p50), units::duration),
             ("p99", latency(Summary::p99), units::duration),

@@ -181,7 +181,7 @@ impl<'a> Parser<'a> {
     fn peek(&self) -> (Token<'a>, usize) {
         let start = self.start();
         let rest = &self.text[start..];
-        let while_ = |belongs: fn(char) -> bool| {
+        let run_of = |belongs: fn(char) -> bool| {
             let length = rest.find(|c| !belongs(c)).unwrap_or(rest.len());
             (&rest[..length], start + length)
         };
@@ -190,11 +190,11 @@ impl<'a> Parser<'a> {
             Some('(') => (Token::Open, start + 1),
             Some(')') => (Token::Close, start + 1),
             Some('<' | '>' | '=' | '!') => {
-                let (text, end) = while_(|c| "<>=!".contains(c));
+                let (text, end) = run_of(|c| "<>=!".contains(c));
                 (Token::Operator(text), end)
             }
             Some(c) if belongs_to_word(c) => {
-                let (text, end) = while_(belongs_to_word);
+                let (text, end) = run_of(belongs_to_word);
                 (Token::Word(text), end)
             }
             Some(c) => (Token::Other(c), start + c.len_utf8()),

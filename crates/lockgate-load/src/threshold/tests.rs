@@ -48,6 +48,15 @@ fn a_condition_holds_or_not_by_the_figures_of_the_stage() {
 }
 
 #[test]
+fn requests_that_were_never_sent_count_as_errors_and_by_themselves() {
+    let mut report = run(10);
+    sample::fail(&mut report.stages[0], Failure::Unsent, 5, "no connection was free");
+    let found =
+        ["closed loop, round 1: unsent is 5 (fails if unsent > 4); errors is 15 (fails if errors == 15)"];
+    assert_eq!(broken("unsent > 4 and errors == 15", &report), found);
+}
+
+#[test]
 fn a_breach_names_the_stage_and_every_figure_that_holds() {
     let mut report = run(10);
     report.stages.insert(0, sample::stage("warm", 1_000, 1e6));

@@ -117,7 +117,7 @@ fn curves(runs: &[(&str, &Report)]) -> (Vec<Curve>, usize) {
 }
 
 /// So many of all, evenly from the first to the last.
-fn spaced<'a, T>(all: &'a [T], most: usize) -> Vec<&'a T> {
+fn spaced<T>(all: &[T], most: usize) -> Vec<&T> {
     if all.len() <= most {
         return all.iter().collect();
     }

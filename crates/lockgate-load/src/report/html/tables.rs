@@ -17,7 +17,6 @@ pub(super) fn stages(report: &Report) -> String {
         "ok/s",
         "succeeded",
         "failed",
-        "unsent",
         "p50",
         "p90",
         "p99",
@@ -38,7 +37,6 @@ pub(super) fn stages(report: &Report) -> String {
             units::number(StageSummary::of(stage, report.run.connections).rate),
             units::count(stage.tally.succeeded()),
             marked(stage.tally.failed()),
-            marked(stage.tally.unsent),
             latency(Summary::p50),
             latency(|summary| summary.percentiles[2]),
             latency(Summary::p99),
@@ -164,7 +162,10 @@ fn traffic(report: &Report, stage: &Stage) -> String {
                 summary.failed_share.map_or(NONE.to_owned(), units::percent)
             ),
         ),
-        ("unsent", format!("{}: due, and no connection became free", units::count(tally.unsent))),
+        (
+            "late",
+            format!("{}: successes after the stage's time, no part of its rate", units::count(tally.late)),
+        ),
         ("cut", format!("{}: not over at the end, counted as neither", units::count(tally.cut))),
         ("statuses", if statuses.is_empty() { NONE.to_owned() } else { statuses }),
         (

@@ -22,6 +22,7 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
     has(&text, "501 requests before the first stage");
     has(&text, "closed loop: 10.0 s\n  succeeded  1,000  100/s\n  failed         0    0 %\n");
     has(&text, "3 exchanges were cut at the end");
+    assert!(!text.contains("no part of its rate"));
     for name in
         ["p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99", "max", "mean", "sd", "tm95", "tm99", "tm99.9"]
     {
@@ -48,7 +49,9 @@ fn failures_are_told_by_kind_with_their_first_example() {
     let mut report = sample::report(&["closed loop"]);
     sample::fail(&mut report.stages[0], Failure::Timeout, 9, "no answer\x1b[2J within 1 s");
     sample::fail(&mut report.stages[0], Failure::Status, 1, "503 where 200 was expected");
+    report.stages[0].tally.late = 1;
     let text = render(&report);
+    has(&text, "\n  1 success came after the stage's time: no part of its rate\n");
     has(&text, "failed        10  0.99 %\n    timeout          9  no answer\\u{1b}[2J within 1 s\n");
     has(&text, "\n    status           1  503 where 200 was expected\n");
     assert!(!text.contains("connect  "));
