@@ -163,6 +163,7 @@ mod tests {
         let wrapped = compressed(&long);
         assert_eq!(hex(&wrapped[8..15]), "780100ffff0000");
         assert_eq!(hex(&wrapped[15 + 0xffff..][..5]), "010200fdff");
+        assert_eq!(hex(&wrapped[wrapped.len() - 4..]), "03c80071");
         assert_eq!(wrapped.len(), 8 + 2 + 5 + 0xffff + 5 + 2 + 4);
     }
 

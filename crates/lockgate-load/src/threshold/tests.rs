@@ -114,6 +114,7 @@ fn what_cannot_be_read_is_told_with_its_column() {
         ("(errors > 0", 12, "`)` was expected here"),
         ("errors > 0)", 11, "this parenthesis was never opened"),
         ("errors > 0 and", 15, "a metric was expected here"),
+        ("p99 > 5µs ü", 11, "`and`, `or` or the end was expected here"),
         ("ü > 0", 1, "there is no metric `ü`"),
         ("errors > 0 and 'x'", 16, "a metric was expected here"),
     ];

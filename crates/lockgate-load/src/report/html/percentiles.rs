@@ -197,6 +197,13 @@ mod tests {
     }
 
     #[test]
+    fn a_curve_ends_at_the_largest_value_if_the_axis_reaches_it() {
+        let latency = sample::stage("some", 1_000, 1e6).tally.latency;
+        assert_eq!(values(&latency, 4.0).last(), Some(&(3.0, latency.max() as f64)));
+        assert!(values(&latency, 2.0).last().unwrap().1 < latency.max() as f64 / 2.0);
+    }
+
+    #[test]
     fn the_scale_is_that_of_what_is_drawn() {
         let mut report = sample::report(&[]);
         report.stages.push(sample::stage("many", 100_000, 1e6));
