@@ -6,13 +6,13 @@ use crate::report::escape::html;
 use crate::report::units;
 
 /// Width of every plot, in its own pixels.
-pub(super) const WIDTH: f64 = 940.0;
+pub(super) const WIDTH: f64 = 960.0;
 /// Where the area of the curves begins, behind the labels of the y axis.
 pub(super) const LEFT: f64 = 76.0;
 /// And where it ends, before the names of the curves.
-pub(super) const RIGHT: f64 = WIDTH - 200.0;
+pub(super) const RIGHT: f64 = WIDTH - 220.0;
 /// Letters of a name that have room beside the curves.
-const LONGEST_NAME: usize = 27;
+const LONGEST_NAME: usize = 25;
 
 /// Solid first; no two are alike without their colours.
 const DASHES: [&str; 8] = ["none", "9 4", "2 3.5", "12 3 2 3", "5 3", "16 4 4 4", "8 3 2 3 2 3", "1 2"];
@@ -287,7 +287,7 @@ mod tests {
     fn a_long_name_keeps_both_its_ends() {
         assert_eq!(shortened("nginx"), "nginx");
         let short = shortened("nginx 1.22 with a rather long name, service");
-        assert_eq!((short.as_str(), short.chars().count()), ("nginx 1.…long name, service", 27));
+        assert_eq!((short.as_str(), short.chars().count()), ("nginx 1.…ng name, service", 25));
     }
 
     #[test]
