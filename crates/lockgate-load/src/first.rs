@@ -96,7 +96,9 @@ fn advice(fault: &Fault, done: &Done) -> String {
             )
         }
         Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
-        Failure::Tls => "; say --insecure to take any certificate, or --ca FILE to trust its signer".to_owned(),
+        Failure::Tls => {
+            "; say --insecure to take any certificate, or --ca FILE to trust its signer".to_owned()
+        }
         _ => String::new(),
     }
 }

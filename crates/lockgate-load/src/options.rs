@@ -10,7 +10,9 @@ use lockgate_http::h1::parse::is_token;
 use lockgate_http::head::Method;
 use lockgate_net::dial;
 use lockgate_net::proxy_protocol::Version;
-use lockgate_net::tls::{CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError};
+use lockgate_net::tls::{
+    CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
+};
 
 use crate::expect::Expect;
 use crate::plan::{Loop, Plan, Stage, Until};
@@ -166,7 +168,7 @@ impl Options {
         if !self.weights.is_empty() && self.weights.len() != self.urls.len() {
             return together("--weights needs one number for each URL");
         }
-        if self.weights.iter().any(|weight| *weight == 0)
+        if self.weights.contains(&0)
             || self.weights.iter().try_fold(0_u32, |sum, weight| sum.checked_add(*weight)).is_none()
         {
             return together("--weights takes numbers from 1 on that add up to less than 2^32");
@@ -186,7 +188,7 @@ impl Options {
             if !is_token(name.as_bytes()) {
                 return Err(OptionsError::Field(format!("{name}: {value}"), "its name is no field name"));
             }
-            if value.bytes().any(|byte| byte == 0x7f || byte < 0x20 && byte != b'\t') {
+            if value.chars().any(|char| char.is_control() && char != '\t') {
                 return Err(OptionsError::Field(format!("{name}: {value}"), "it has control characters"));
             }
         }
@@ -206,9 +208,8 @@ impl Options {
             let until = self.count.map_or(time, Until::Count);
             once.push(Stage { round: 1, name: "closed loop".to_owned(), shape: Loop::Closed, until });
         }
-        let rounds = (1..=self.rounds).flat_map(|round| {
-            once.iter().map(move |stage| Stage { round, ..stage.clone() })
-        });
+        let rounds = (1..=self.rounds)
+            .flat_map(|round| once.iter().map(move |stage| Stage { round, ..stage.clone() }));
         Ok(rounds.collect())
     }
 
@@ -242,7 +243,8 @@ impl Options {
     }
 
     fn connector(&self) -> Result<Option<Arc<Connector>>, OptionsError> {
-        let secure = self.urls.iter().filter_map(|url| Url::parse(url).ok()).any(|url| url.scheme.is_secure());
+        let secure =
+            self.urls.iter().filter_map(|url| Url::parse(url).ok()).any(|url| url.scheme.is_secure());
         if !secure {
             return Ok(None);
         }
@@ -323,7 +325,11 @@ impl Options {
             encode::field(&mut head, b"Host", url.authority().as_bytes());
         }
         if !self.says("user-agent") {
-            encode::field(&mut head, b"User-Agent", concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes());
+            encode::field(
+                &mut head,
+                b"User-Agent",
+                concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes(),
+            );
         }
         if !self.says("accept") {
             encode::field(&mut head, b"Accept", b"*/*");

@@ -169,7 +169,8 @@ fn describe(plan: &Plan) -> Description {
 fn reserve(plan: &Plan) -> Result<(), StartError> {
     let connections = plan.connections;
     let peers = plan.peers();
-    let needed = (connections * peers.len()) as u64 + OWN_DESCRIPTORS + THREAD_DESCRIPTORS * plan.threads as u64;
+    let needed =
+        (connections * peers.len()) as u64 + OWN_DESCRIPTORS + THREAD_DESCRIPTORS * plan.threads as u64;
     let limit = getrlimit(Resource::Nofile);
     let allowed = limit.maximum.unwrap_or(u64::MAX);
     if needed > allowed {
@@ -213,8 +214,13 @@ struct Crew {
 impl Crew {
     fn start(plan: &Arc<Plan>, stop: &Arc<Stop>, watched: Vec<WatchedTree>) -> io::Result<Self> {
         let (tell, news) = mpsc::channel();
-        let mut crew =
-            Self { orders: Vec::new(), news, threads: Vec::new(), own: Tree::new(std::process::id()), watched };
+        let mut crew = Self {
+            orders: Vec::new(),
+            news,
+            threads: Vec::new(),
+            own: Tree::new(std::process::id()),
+            watched,
+        };
         for thread in 0..plan.threads {
             let (order, orders) = mpsc::channel();
             let share = plan.connections / plan.threads;

@@ -112,8 +112,7 @@ impl Answer {
             if head.status == 101 {
                 return Err(garbage("101 was not asked for".to_owned()));
             }
-            let length =
-                framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
+            let length = framing::response(self.method, head).map_err(|error| garbage(error.to_string()))?;
             done.seen.status = Some(head.status);
             self.keep = keeps(head);
             self.body = Some(Decoder::new(length));
@@ -160,6 +159,7 @@ impl Answer {
 
 /// Whether the connection goes on behind this answer (RFC 9112 §9.3).
 fn keeps(head: &ResponseHead) -> bool {
-    let says = |word: &[u8]| head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(word));
+    let says =
+        |word: &[u8]| head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(word));
     !says(b"close") && (head.version == Version::Http11 || says(b"keep-alive"))
 }

@@ -112,7 +112,12 @@ async fn under_tls(
 }
 
 /// Asks a proxy to connect (RFC 9110 §9.3.6).
-async fn tunnel(socket: Socket, peer: &Peer, through: &Through, blocks: &Rc<Blocks>) -> Result<Socket, Fault> {
+async fn tunnel(
+    socket: Socket,
+    peer: &Peer,
+    through: &Through,
+    blocks: &Rc<Blocks>,
+) -> Result<Socket, Fault> {
     let fault = |text: String| Fault::new(Failure::Proxy, format!("{}: {text}", through.written));
     let authority = format!("{}:{}", peer.host, peer.port);
     let mut head = Vec::new();
@@ -164,6 +169,7 @@ async fn send(socket: &Socket, bytes: &[u8]) -> Result<(), Fault> {
 
 fn ends(socket: &Socket) -> Addresses {
     let local = rustix::net::getsockname(socket).ok().and_then(|name| SocketAddr::try_from(name).ok());
-    let remote = rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
+    let remote =
+        rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
     Addresses::of(local, remote)
 }

@@ -35,7 +35,8 @@ pub(super) async fn upgrade(link: &mut Link, head: &[u8], scratch: &mut Scratch)
         loop {
             if !link.inbox.is_empty() {
                 let parsed = parse::response(link.inbox.bytes(), &mut progress, &Limits::default(), answer);
-                let garbage = |error: lockgate_http::h1::HeadError| Fault::new(Failure::Garbage, error.to_string());
+                let garbage =
+                    |error: lockgate_http::h1::HeadError| Fault::new(Failure::Garbage, error.to_string());
                 if let Some(used) = parsed.map_err(garbage)? {
                     link.inbox.consume(used);
                     if !answer.is_interim() {
@@ -51,7 +52,8 @@ pub(super) async fn upgrade(link: &mut Link, head: &[u8], scratch: &mut Scratch)
     })
     .await?;
     handshake.check(&scratch.head).map_err(|error| {
-        let kind = if matches!(error, HandshakeError::Status(_)) { Failure::Status } else { Failure::Garbage };
+        let kind =
+            if matches!(error, HandshakeError::Status(_)) { Failure::Status } else { Failure::Garbage };
         Fault::new(kind, error.to_string())
     })?;
     link.frames = Some(Decoder::new(LIMIT));

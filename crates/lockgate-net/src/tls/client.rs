@@ -51,7 +51,14 @@ pub struct ClientSettings {
 impl ClientSettings {
     /// The usual towards an endpoint whose certificate is signed by one of these: nothing but what is spoken.
     pub fn new(ca: CaSource) -> Self {
-        Self { ca, alpn: Vec::new(), name: None, policy: Policy::intermediate(), resume: true, identity: None }
+        Self {
+            ca,
+            alpn: Vec::new(),
+            name: None,
+            policy: Policy::intermediate(),
+            resume: true,
+            identity: None,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
 use lockgate_load::schedule::Rate;
 use lockgate_load::target::{Body, Varying};
+use lockgate_load::threshold::Threshold;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::{CaSource, CertFiles};
 
@@ -18,8 +19,19 @@ use lockgate_net::tls::{CaSource, CertFiles};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Load {
     pub(crate) options: Options,
-    /// Where the report goes as JSON; `-` is stdout, instead of text.
+    /// What makes it fail.
+    pub(crate) fail_if: Option<Threshold>,
+    pub(crate) files: Files,
+}
+
+/// Where reports go beside the text; `-` is stdout, instead of the text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Files {
     pub(crate) json: Option<PathBuf>,
+    pub(crate) csv: Option<PathBuf>,
+    pub(crate) timeline: Option<PathBuf>,
+    pub(crate) hdr: Option<PathBuf>,
+    pub(crate) html: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -156,9 +168,24 @@ pub(super) struct LoadTyped {
     /// Read CPU time and memory of a process and its descendants beside: NAME=PID
     #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "What is told")]
     watch: Vec<(String, u32)>,
+    /// Exit with 3 where this holds of a stage: 'p99 > 20ms or errors > 0'
+    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse, help_heading = "What is told")]
+    fail_if: Option<Threshold>,
     /// Write everything as JSON; `-` is stdout, instead of the text
     #[arg(long, value_name = "FILE", help_heading = "What is told")]
     json: Option<PathBuf>,
+    /// Write one line a stage as CSV
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    csv: Option<PathBuf>,
+    /// Write one line a second as CSV
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    timeline: Option<PathBuf>,
+    /// Write latency as an HDR log, for HdrHistogram's own tools
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    hdr: Option<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE", help_heading = "What is told")]
+    html: Option<PathBuf>,
 }
 
 /// What is sent where something must be and nothing was said: messages and bytes that come back.
@@ -228,7 +255,9 @@ impl LoadTyped {
             anyway: self.anyway,
             watch: self.watch,
         };
-        Ok(Load { options, json: self.json })
+        let Self { json, csv, timeline, hdr, html, .. } = self;
+        let files = Files { json, csv, timeline, hdr, html };
+        Ok(Load { options, fail_if: self.fail_if, files })
     }
 
     fn body(&self) -> Result<Option<Body>, String> {
