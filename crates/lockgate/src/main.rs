@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Check(check) => Ok(check::run(&check)),
         Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
         Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
+        Command::Compare(options) => Ok(lockgate_load::compare::run(&options)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
     };
