@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use lockgate_load::compare::Options as Comparison;
 use lockgate_load::compare::guard::Guard;
 
 /// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Proxy { listen: String, upstream: String, tls: ProxyTls },
     /// Make load and measure.
     Load(Box<load::Load>),
+    /// Measure programs side by side.
+    Compare(Comparison),
     /// Hold a program that `compare` runs.
     Guard(Guard),
     /// Print the version.
@@ -187,6 +190,12 @@ enum Verb {
         #[arg(long, value_name = "self|CERT,KEY")]
         tls: Option<ProxyTls>,
     },
+    /// Measure programs side by side, and say what that shows
+    #[command(after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
+        lockgate compare proxies.toml --only get-100 --programs lockgate,nginx --rounds 3\n\n\
+        Exit codes: 0 ok, 1 a file with mistakes or a program that failed, 130 and 143 ended by INT and TERM, \
+        after what was measured has been printed.")]
+    Compare(compare::CompareTyped),
     /// Run a command so that nothing of it outlives whoever asked for it
     #[command(hide = true)]
     Guard(compare::GuardTyped),
@@ -253,6 +262,7 @@ impl Verb {
                 let load = typed.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
             }
+            Self::Compare(typed) => without_file(Command::Compare(typed.resolve())),
             Self::Guard(typed) => without_file(Command::Guard(typed.resolve())),
             Self::Version { json } => without_file(Command::Version { output: output(json) }),
         }

@@ -1,10 +1,61 @@
 //! The arguments of `compare` and of the guard that it starts programs through.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use lockgate_load::compare::cpus::Cpus;
 use lockgate_load::compare::guard::Guard;
+use lockgate_load::compare::{Format, Options};
+
+#[derive(Args)]
+pub(super) struct CompareTyped {
+    /// What is compared, by which loads
+    file: PathBuf,
+    /// Only look whether the file is right
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown", "html"])]
+    check: bool,
+    /// How many times each program is measured under each load; verdicts take 6
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Only these loads
+    #[arg(long, value_name = "LOAD,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Only these programs
+    #[arg(long, value_name = "PROGRAM,…", value_delimiter = ',')]
+    programs: Vec<String>,
+    /// Every figure of every round, and what follows from them
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// A line for each measurement
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Tables for a document
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// A page that needs nothing else
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl CompareTyped {
+    pub(super) fn resolve(self) -> Options {
+        let outputs = [
+            (Format::Json, self.json),
+            (Format::Csv, self.csv),
+            (Format::Markdown, self.markdown),
+            (Format::Html, self.html),
+        ];
+        Options {
+            file: self.file,
+            check: self.check,
+            rounds: self.rounds.and_then(|rounds| usize::try_from(rounds).ok()),
+            loads: self.only,
+            programs: self.programs,
+            outputs: outputs.into_iter().filter_map(|(format, path)| Some((format, path?))).collect(),
+        }
+    }
+}
 
 #[derive(Args)]
 pub(super) struct GuardTyped {

@@ -1,0 +1,396 @@
+//! What measurements show: figures of each program, ratios of each two, and verdicts where there may be one.
+
+use std::collections::BTreeMap;
+
+use super::file::Plan;
+use super::sample::Sample;
+use super::session::Findings;
+use super::statistics::{Ratio, Spread, Verdict};
+
+/// One stage of one load, and how all programs bore it.
+#[derive(Debug)]
+pub struct Case {
+    /// The name of the load.
+    pub load: String,
+    /// The stage, where the load has several; else empty.
+    pub stage: String,
+    /// The arguments of `lockgate load`.
+    pub arguments: Vec<String>,
+    /// In the order of the file.
+    pub rows: Vec<Row>,
+    /// Each two of them that have figures, each ordered pair once.
+    pub pairs: Vec<Pair>,
+}
+
+/// A program in a case.
+#[derive(Debug)]
+pub struct Row {
+    /// What it is called.
+    pub program: String,
+    /// What it says of its version.
+    pub version: String,
+    /// Its rounds, by their number.
+    pub rounds: BTreeMap<usize, Sample>,
+    /// What kept it from some of them, each reason once; or from all.
+    pub errors: Vec<String>,
+    /// Why it took no part.
+    pub skipped: Option<String>,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// Successes a second.
+    Rate,
+    /// Microseconds of CPU time a success.
+    Cpu,
+    /// The kernel's share of it.
+    System,
+    /// Microseconds: the median,
+    P50,
+    /// what one of a hundred exceeded,
+    P99,
+    /// one of a thousand,
+    P99_9,
+    /// the longest.
+    Max,
+    /// Failures.
+    Failed,
+    /// The most memory, bytes.
+    Peak,
+    /// Bytes that a connection added.
+    PerConnection,
+}
+
+impl Figure {
+    /// Each once, in the order of tables.
+    pub const ALL: [Self; 10] = [
+        Self::Rate,
+        Self::Cpu,
+        Self::System,
+        Self::P50,
+        Self::P99,
+        Self::P99_9,
+        Self::Max,
+        Self::Failed,
+        Self::Peak,
+        Self::PerConnection,
+    ];
+
+    /// Those of which ratios are made.
+    pub const COMPARED: [Self; 3] = [Self::Cpu, Self::Rate, Self::P99];
+
+    /// Of a sample.
+    pub fn of(self, sample: &Sample) -> Option<f64> {
+        match self {
+            Self::Rate => sample.rate(),
+            Self::Cpu => sample.cpu(),
+            Self::System => sample.system_share(),
+            Self::P50 => sample.p50,
+            Self::P99 => sample.p99,
+            Self::P99_9 => sample.p99_9,
+            Self::Max => sample.max,
+            Self::Failed => Some(sample.failed),
+            Self::Peak => sample.memory.map(|(_, peak)| peak),
+            Self::PerConnection => sample.per_connection(),
+        }
+    }
+
+    /// Its key in JSON and CSV.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Rate => "succeeded_per_s",
+            Self::Cpu => "cpu_us_per_success",
+            Self::System => "system_share",
+            Self::P50 => "p50_us",
+            Self::P99 => "p99_us",
+            Self::P99_9 => "p99_9_us",
+            Self::Max => "max_us",
+            Self::Failed => "failed",
+            Self::Peak => "peak_bytes",
+            Self::PerConnection => "bytes_per_connection",
+        }
+    }
+
+    /// Whether its figure is the program's where the generator was the limit.
+    fn is_the_programs_own(self) -> bool {
+        matches!(self, Self::Cpu | Self::System | Self::Peak | Self::PerConnection | Self::Failed)
+    }
+}
+
+impl Row {
+    /// Over all rounds.
+    pub fn spread(&self, figure: Figure) -> Option<Spread> {
+        Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
+    }
+
+    /// Whether something failed in any round: then it did other work than asked for.
+    pub fn has_failures(&self) -> bool {
+        self.rounds.values().any(|sample| sample.failed > 0.0)
+    }
+
+    /// Whether a figure of this kind is not the program's in some round.
+    pub fn is_invalid(&self, figure: Figure) -> bool {
+        self.rounds.values().any(|sample| {
+            !sample.invalid.is_empty() && !(figure.is_the_programs_own() && sample.only_the_generator())
+        })
+    }
+
+    /// Why figures are marked, each reason once.
+    pub fn invalid(&self) -> Vec<&str> {
+        let mut reasons: Vec<_> =
+            self.rounds.values().flat_map(|sample| &sample.invalid).map(String::as_str).collect();
+        reasons.sort_unstable();
+        reasons.dedup();
+        reasons
+    }
+
+    /// What failed in the first round in which something did.
+    pub fn failures(&self) -> Option<String> {
+        let failed = self.rounds.iter().find(|(_, sample)| sample.failed > 0.0);
+        failed.map(|(round, sample)| format!("round {round}: {}", sample.failures.join(", ")))
+    }
+}
+
+/// A program against another one.
+#[derive(Debug)]
+pub struct Pair {
+    /// Whose figure is divided.
+    pub program: String,
+    /// By whose.
+    pub other: String,
+    /// For each of [`Figure::COMPARED`].
+    pub ratios: Vec<Compared>,
+}
+
+/// One ratio.
+#[derive(Debug)]
+pub struct Compared {
+    /// Of what.
+    pub figure: Figure,
+    /// From the rounds in which both have it.
+    pub ratio: Option<Ratio>,
+    /// What may be said, or why nothing.
+    pub verdict: Result<Verdict, String>,
+}
+
+impl Case {
+    /// All cases, in the order of the file.
+    pub fn all(plan: &Plan, findings: &Findings) -> Vec<Self> {
+        let mut cases = Vec::new();
+        for load in &plan.loads {
+            let measured = || findings.measured.iter().filter(|measured| measured.load == load.name);
+            let mut stages: Vec<&str> = Vec::new();
+            for sample in measured().filter_map(|measured| measured.outcome.as_ref().ok()).flatten() {
+                if !stages.contains(&sample.stage.as_str()) {
+                    stages.push(&sample.stage);
+                }
+            }
+            if stages.is_empty() {
+                stages.push("");
+            }
+            for stage in stages {
+                let rows: Vec<_> = plan
+                    .programs
+                    .iter()
+                    .map(|program| {
+                        let own = || measured().filter(|measured| measured.program == program.name);
+                        let rounds = own().filter_map(|measured| {
+                            let samples = measured.outcome.as_ref().ok()?;
+                            Some((
+                                measured.round,
+                                samples.iter().find(|sample| sample.stage == stage)?.clone(),
+                            ))
+                        });
+                        let mut errors: Vec<String> = Vec::new();
+                        for error in own().filter_map(|measured| measured.outcome.as_ref().err()) {
+                            if !errors.contains(error) {
+                                errors.push(error.clone());
+                            }
+                        }
+                        Row {
+                            program: program.name.clone(),
+                            version: findings.versions.get(&program.name).cloned().unwrap_or_default(),
+                            rounds: rounds.collect(),
+                            errors,
+                            skipped: findings
+                                .skipped
+                                .iter()
+                                .find(|(name, _)| *name == program.name)
+                                .map(|(_, why)| why.clone()),
+                        }
+                    })
+                    .collect();
+                let pairs = pairs(&rows);
+                let (load, arguments) = (load.name.clone(), load.arguments.clone());
+                cases.push(Self { load, stage: stage.to_owned(), arguments, rows, pairs });
+            }
+        }
+        cases
+    }
+
+    /// The program that takes the least CPU time for a request among those other than `program`, by medians.
+    pub fn best_other(&self, program: &str) -> Option<&Row> {
+        let others = self.rows.iter().filter(|row| row.program != program && !row.has_failures());
+        let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
+        with.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, row)| row)
+    }
+
+    /// `program` against `other`.
+    pub fn pair(&self, program: &str, other: &str) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| pair.program == program && pair.other == other)
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> String {
+        if self.stage.is_empty() { self.load.clone() } else { format!("{}, {}", self.load, self.stage) }
+    }
+}
+
+fn pairs(rows: &[Row]) -> Vec<Pair> {
+    let with: Vec<_> = rows.iter().filter(|row| !row.rounds.is_empty()).collect();
+    let both = with.iter().flat_map(|row| with.iter().map(move |other| (*row, *other)));
+    let both = both.filter(|(row, other)| row.program != other.program);
+    let pairs = both.map(|(row, other)| {
+        let ratios = Figure::COMPARED.into_iter().map(|figure| compared(figure, row, other)).collect();
+        Pair { program: row.program.clone(), other: other.program.clone(), ratios }
+    });
+    pairs.collect()
+}
+
+fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
+    let pairs = row
+        .rounds
+        .iter()
+        .filter_map(|(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?)));
+    let ratio = Ratio::of(pairs);
+    let failing = [row, other].into_iter().find(|row| row.has_failures());
+    let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
+    let verdict = match (&ratio, failing, invalid) {
+        (None, ..) => Err("no round has both".to_owned()),
+        (_, Some(row), _) => Err(format!("{} had failures", row.program)),
+        (_, _, Some(row)) => Err(format!("invalid for {}", row.program)),
+        (Some(Ratio { interval: None, spread }), ..) => {
+            Err(format!("{} rounds, of 6 at least", spread.rounds))
+        }
+        (Some(ratio), ..) => Ok(ratio.verdict()),
+    };
+    Compared { figure, ratio, verdict }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::compare::session::Measured;
+    use std::path::Path;
+
+    pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> Sample {
+        Sample {
+            stage: String::new(),
+            succeeded: requests,
+            failed: 0.0,
+            failures: Vec::new(),
+            elapsed: 1.0,
+            user: cpu_seconds / 4.0,
+            system: cpu_seconds * 3.0 / 4.0,
+            p50: Some(100.0),
+            p99: Some(1000.0),
+            p99_9: Some(2000.0),
+            max: Some(3000.0),
+            memory: Some((1e6, 3e6)),
+            connections: 100.0,
+            invalid: Vec::new(),
+        }
+    }
+
+    pub(crate) fn plan() -> Plan {
+        let text = "title = \"T <1>\"\n[program.a]\ncommand = [\"a\"]\n[program.b]\ncommand = [\"b\"]\n[program.c]\ncommand = [\"c\"]\n\
+            [load.l]\nurl = \"http://h/\"\n[paper.p]\nsource = \"S & T\"\ncolumns = [\"x|y\", \"z\"]\nrows = [[\"1\", \"2\"]]\n";
+        Plan::parse(Path::new("f"), text).unwrap()
+    }
+
+    /// Seven rounds in which `a` takes 0.8 of what `b` takes, while the machine gets slower; `c` is not there.
+    pub(crate) fn findings(change: impl Fn(&str, usize, &mut Sample)) -> Findings {
+        let mut findings = Findings::default();
+        for round in 1..=7 {
+            for (program, share) in [("a", 0.8), ("b", 1.0)] {
+                let slower = 1.0 + round as f64;
+                let mut sample = sample(1000.0 / slower / share, slower * share * 1e-2);
+                change(program, round, &mut sample);
+                let (load, program) = ("l".to_owned(), program.to_owned());
+                findings.measured.push(Measured { load, program, round, outcome: Ok(vec![sample]) });
+            }
+        }
+        findings.skipped.push(("c".to_owned(), "c is not installed".to_owned()));
+        findings.versions.insert("a".to_owned(), "a 1.0".to_owned());
+        findings
+    }
+
+    fn case(change: impl Fn(&str, usize, &mut Sample)) -> Case {
+        Case::all(&plan(), &findings(change)).remove(0)
+    }
+
+    fn verdict(case: &Case, figure: Figure) -> Result<Verdict, String> {
+        let pair = case.pair("a", "b").unwrap();
+        pair.ratios.iter().find(|compared| compared.figure == figure).unwrap().verdict.clone()
+    }
+
+    #[test]
+    fn what_a_round_did_to_both_is_not_held_against_either() {
+        let case = case(|_, _, _| ());
+        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
+        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
+        assert_eq!(verdict(&case, Figure::P99), Ok(Verdict::NotShown));
+        assert_eq!(case.best_other("b").unwrap().program, "a");
+        assert_eq!(case.best_other("a").unwrap().program, "b");
+        assert_eq!(case.rows[2].skipped.as_deref(), Some("c is not installed"));
+    }
+
+    #[test]
+    fn who_had_failures_gets_no_verdict_and_is_nobodys_measure() {
+        let case = case(|program, round, sample| {
+            if program == "b" && round == 3 {
+                sample.failed = 1.0;
+            }
+        });
+        for figure in Figure::COMPARED {
+            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        }
+        assert!(case.best_other("a").is_none());
+    }
+
+    #[test]
+    fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
+        let limited = case(|_, _, sample| sample.invalid = vec!["the generator was the limit".to_owned()]);
+        assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
+        assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
+        let link = case(|_, _, sample| sample.invalid = vec!["the link was the limit".to_owned()]);
+        assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+    }
+
+    #[test]
+    fn fewer_than_six_rounds_show_nothing() {
+        let mut findings = findings(|_, _, _| ());
+        findings.measured.retain(|measured| measured.round <= 5);
+        let case = Case::all(&plan(), &findings).remove(0);
+        assert_eq!(verdict(&case, Figure::Cpu), Err("5 rounds, of 6 at least".to_owned()));
+    }
+
+    #[test]
+    fn stages_of_a_ladder_are_cases_of_their_own_and_errors_stay_with_the_program() {
+        let mut findings = Findings::default();
+        let stages =
+            ["1000/s", "2000/s"].map(|stage| Sample { stage: stage.to_owned(), ..sample(10.0, 1.0) });
+        let measured = |program: &str, outcome| Measured {
+            load: "l".to_owned(),
+            program: program.to_owned(),
+            round: 1,
+            outcome,
+        };
+        findings.measured.push(measured("a", Ok(stages.to_vec())));
+        findings.measured.push(measured("b", Err("it ended".to_owned())));
+        let cases = Case::all(&plan(), &findings);
+        assert_eq!(cases.iter().map(Case::name).collect::<Vec<_>>(), ["l, 1000/s", "l, 2000/s"]);
+        assert_eq!(cases[1].rows[1].errors, ["it ended"]);
+    }
+}

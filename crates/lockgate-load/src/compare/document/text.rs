@@ -1,0 +1,49 @@
+//! A comparison for a terminal: columns as wide as their widest cell.
+
+use super::{Document, LEGEND, Sheet};
+
+pub(super) fn render(document: &Document) -> String {
+    let mut out = format!("{}\n", document.headline());
+    for (name, value) in &document.facts {
+        out += &format!("{name}: {value}\n");
+    }
+    for warning in &document.warnings {
+        out += &format!("warning: {warning}\n");
+    }
+    for section in &document.sections {
+        out += &format!("\n{}\n", section.title);
+        if !section.command.is_empty() {
+            out += &format!("  {}\n", section.command);
+        }
+        for sheet in &section.sheets {
+            out += "\n";
+            out += &columns(sheet);
+        }
+        for note in &section.notes {
+            out += &format!("  {note}\n");
+        }
+    }
+    out + &format!("\n{LEGEND}\n")
+}
+
+/// The first column to the left, and the others where all are figures to the right.
+fn columns(sheet: &Sheet) -> String {
+    let all = || std::iter::once(&sheet.head).chain(&sheet.rows);
+    let width =
+        |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    // A figure with its unit or its spread, not a statement.
+    let is_figure = |cell: &String| {
+        cell == "–" || (cell.starts_with(|c: char| c.is_ascii_digit()) && cell.split(' ').count() <= 2)
+    };
+    let right = |at: usize| at > 0 && sheet.rows.iter().filter_map(|row| row.get(at)).all(is_figure);
+    let mut out = String::new();
+    for row in all() {
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let blanks = " ".repeat(width(at) - cell.chars().count());
+            if right(at) { format!("{blanks}{cell}") } else { format!("{cell}{blanks}") }
+        });
+        let line = cells.collect::<Vec<_>>().join("  ");
+        out += &format!("  {}\n", line.trim_end());
+    }
+    out
+}

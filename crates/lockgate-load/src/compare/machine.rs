@@ -1,0 +1,130 @@
+//! The machine that figures were taken on, and whether it was idle.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use super::cpus::Cpus;
+
+/// What must be known of a machine to judge its figures: names and values, in the order in which they are shown.
+pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
+    let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = model.map_or_else(|| "unknown".to_owned(), |(_, model)| model.trim().to_owned());
+    let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let system = rustix::system::uname();
+    let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+    let mut facts = vec![
+        ("cpu", model),
+        ("cpus", cpus.to_string()),
+        (
+            "kernel",
+            format!("{} {} {}", text(system.sysname()), text(system.release()), text(system.machine())),
+        ),
+        ("lockgate", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    facts.extend(commit(file).map(|commit| ("commit", commit)));
+    facts.push(("began", utc(SystemTime::now())));
+    facts.push(("command", std::env::args().collect::<Vec<_>>().join(" ")));
+    facts
+}
+
+/// The commit that the file stands in, and whether something was changed since.
+fn commit(file: &Path) -> Option<String> {
+    let folder =
+        file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let git = |arguments: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(folder).args(arguments).stdin(Stdio::null()).stderr(Stdio::null());
+        let output = git.output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|status| !status.is_empty());
+    Some(if changed { format!("{commit} and changes") } else { commit })
+}
+
+/// `2026-01-31 23:59 UTC`.
+fn utc(time: SystemTime) -> String {
+    let seconds = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, minutes) = (seconds / 86_400, seconds % 86_400 / 60);
+    // From days to a date of the Gregorian calendar, by years that begin in March: leap days come last.
+    let shifted = days + 719_468;
+    let era = shifted / 146_097;
+    let day = shifted % 146_097;
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
+}
+
+/// Ticks that each CPU has been busy, and all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ticks(Vec<(usize, u64, u64)>);
+
+impl Ticks {
+    /// Of now.
+    pub(crate) fn now() -> Self {
+        Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
+    }
+
+    /// proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
+    fn parse(text: &str) -> Self {
+        let cpus = text.lines().filter_map(|line| {
+            let mut words = line.strip_prefix("cpu")?.split_whitespace();
+            let number = words.next()?.parse().ok()?;
+            let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
+            let all: u64 = ticks.iter().sum();
+            let idle: u64 = ticks.iter().skip(3).take(2).sum();
+            line.chars().nth(3)?.is_ascii_digit().then_some((number, all - idle, all))
+        });
+        Self(cpus.collect())
+    }
+
+    /// Those of `cpus` that were busy for more than a twentieth of the time since `earlier`, and their share.
+    pub(crate) fn busy_since(&self, earlier: &Self, cpus: &Cpus) -> Vec<(usize, f64)> {
+        let found = self.0.iter().zip(&earlier.0).filter_map(|(now, before)| {
+            let (busy, all) = (now.1.saturating_sub(before.1), now.2.saturating_sub(before.2));
+            let share = if all == 0 { 0.0 } else { busy as f64 / all as f64 };
+            (cpus.numbers().contains(&now.0) && share > 0.05).then_some((now.0, share))
+        });
+        found.collect()
+    }
+}
+
+/// Processes that ran or waited for a CPU, over the last minute.
+pub(crate) fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().next().unwrap_or("unknown").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn dates_are_right_around_leap_days() {
+        let at = |seconds| utc(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01 00:00 UTC");
+        assert_eq!(at(951_782_399), "2000-02-28 23:59 UTC");
+        assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(at(1_709_251_199), "2024-02-29 23:59 UTC");
+        assert_eq!(at(1_767_225_600), "2026-01-01 00:00 UTC");
+    }
+
+    #[test]
+    fn busy_cpus_are_found_among_those_that_are_asked_for() {
+        let before =
+            Ticks::parse("cpu  9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0\nintr 5\n");
+        let after =
+            Ticks::parse("cpu  9 9 9 9\ncpu0 30 0 20 170 0 0 0 0 0 0\ncpu1 0 0 2 150 50 0 0 0\nintr 5\n");
+        assert_eq!(before.0.len(), 2);
+        assert_eq!(after.busy_since(&before, &"0-1".parse().unwrap()), [(0, 0.3)]);
+        assert_eq!(after.busy_since(&before, &"1".parse().unwrap()), []);
+    }
+}
