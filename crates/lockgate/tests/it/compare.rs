@@ -1,6 +1,7 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
 mod guard;
+mod survivors;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
