@@ -1,5 +1,6 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
+mod figures;
 mod guard;
 mod survivors;
 
