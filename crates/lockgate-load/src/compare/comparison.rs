@@ -132,7 +132,8 @@ impl Row {
     /// Whether a figure of this kind is not the program's in some round.
     pub fn is_invalid(&self, figure: Figure) -> bool {
         self.rounds.values().any(|sample| {
-            !sample.invalid.is_empty() && !(figure.is_the_programs_own() && sample.only_the_generator())
+            let own = figure.is_the_programs_own() && sample.only_the_generator();
+            !sample.invalid.is_empty() && !own
         })
     }
 
