@@ -150,14 +150,12 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     let before = Ticks::now();
     tokio::time::sleep(Duration::from_millis(500)).await;
     let now = Ticks::now();
-    for cpus in [&plan.programs_on, &plan.others_on] {
-        for (cpu, share) in now.busy_since(&before, cpus) {
-            let load = machine::load_average();
-            let percent = share * 100.0;
-            warnings.push(format!(
-                "CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"
-            ));
-        }
+    let used =
+        |cpu: usize| [&plan.programs_on, &plan.others_on].iter().any(|cpus| cpus.numbers().contains(&cpu));
+    for (cpu, share) in now.busy_since(&before).into_iter().filter(|(cpu, _)| used(*cpu)) {
+        let (load, percent) = (machine::load_average(), share * 100.0);
+        warnings
+            .push(format!("CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"));
     }
     let most = plan.loads.iter().filter_map(|load| load.connections()).max().unwrap_or(0);
     // A proxy has two for each connection.

@@ -104,7 +104,7 @@ fn section(case: &Case) -> Section {
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     for row in &case.rows {
-        let mut cells = vec![row.program.clone(), row.version.clone()];
+        let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
         if let Some(why) = &row.skipped {
             notes.push(format!("{} was left out: {why}", row.program));
             continue;
@@ -131,7 +131,17 @@ fn section(case: &Case) -> Section {
     }
     let rounds = case.rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
-    Section { title: format!("{} ({rounds} rounds)", case.name()), command, sheets, notes }
+    let rounds = format!("{rounds} round{}", if rounds == 1 { "" } else { "s" });
+    Section { title: format!("{} ({rounds})", case.name()), command, sheets, notes }
+}
+
+/// The number in what a program says of its version: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 - https://…`.
+fn version(said: &str) -> &str {
+    let words = said.split([' ', '/', ',']);
+    let number = |word: &&str| {
+        word.contains('.') && word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit())
+    };
+    words.into_iter().find(number).unwrap_or(said)
 }
 
 fn title(figure: Figure) -> &'static str {
@@ -157,10 +167,12 @@ fn cell(row: &Row, figure: Figure) -> String {
     }
     let Some(spread) = row.spread(figure) else { return "–".to_owned() };
     let mark = if row.is_invalid(figure) { "*" } else { "" };
-    let Spread { median, min, max, .. } = spread;
+    let Spread { median, min, max, rounds } = spread;
     match figure {
-        Figure::Rate => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
-        Figure::Cpu => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
+        Figure::Rate if rounds > 1 => format!("{median:.0} ({min:.0}–{max:.0}){mark}"),
+        Figure::Rate => format!("{median:.0}{mark}"),
+        Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
+        Figure::Cpu => format!("{median:.1}{mark}"),
         Figure::System => format!("{:.0} %{mark}", median * 100.0),
         Figure::Peak => format!("{:.1}{mark}", median / 1e6),
         Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
@@ -220,7 +232,7 @@ mod tests {
         for part in [
             "T <1>\n",
             "warning: CPU 0 was busy",
-            "a 1.0",
+            "a        1.0",
             "250 (156–625)",
             "0.64 [0.64–0.64] less",
             "1.25 [1.25–1.25] no verdict: invalid for b",
@@ -265,6 +277,20 @@ mod tests {
         assert_eq!((&pair["program"], &pair["other"]), (&"a".into(), &"b".into()));
         assert_eq!(pair["cpu_us_per_success"]["verdict"], "less");
         assert_eq!(pair["succeeded_per_s"]["no_verdict"], "invalid for b");
+    }
+
+    #[test]
+    fn versions_are_numbers_in_tables() {
+        for (said, number) in [
+            ("nginx version: nginx/1.22.1", "1.22.1"),
+            ("HAProxy version 2.6.12-1+deb12u4 2026/10/17 - https://haproxy.org/", "2.6.12-1+deb12u4"),
+            ("v2.11.0 h1:abc=", "v2.11.0"),
+            ("hitch 1.7.2", "1.7.2"),
+            ("newest", "newest"),
+            ("", ""),
+        ] {
+            assert_eq!(version(said), number);
+        }
     }
 
     #[test]

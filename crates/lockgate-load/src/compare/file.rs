@@ -510,6 +510,20 @@ args = "-c 100 -H 'a: b c' --data \"\""
     }
 
     #[test]
+    fn the_document_has_an_example_that_is_right_and_every_word() {
+        let document = include_str!("../../../../docs/compare.md");
+        let example = document.split("```text\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert_eq!(parse(example).unwrap().programs.len(), 3);
+        for (name, _) in placeholders::MEANINGS {
+            let written = format!("`{{{name}{}}}`", if name.ends_with(':') { "NAME" } else { "" });
+            assert!(document.contains(&written), "{written}");
+        }
+        for name in template::names().chain(Kind::ALL.iter().map(|kind| kind.name())) {
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
+    #[test]
     fn every_mistake_is_told_with_its_place() {
         let text = r#"rouns = 3
 [layout]

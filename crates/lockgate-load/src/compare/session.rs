@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use super::certificate;
@@ -46,6 +48,7 @@ pub(crate) struct Session<'p> {
     here: PathBuf,
     values: Values,
     ports: BTreeMap<String, u16>,
+    _claimed: Ports,
 }
 
 impl<'p> Session<'p> {
@@ -70,7 +73,7 @@ impl<'p> Session<'p> {
                 "the file wants {{env:{absent}}}, and there is no such environment variable"
             ));
         }
-        let mut free = FreePorts::default();
+        let mut free = Ports::default();
         for name in all.iter().filter(|name| name.starts_with("port:")) {
             values.set(name, free.next()?.to_string());
         }
@@ -93,7 +96,7 @@ impl<'p> Session<'p> {
         let made = plan.job.as_ref().map_or(&Certificate::P256, |job| &job.certificate);
         certificate::provide(made, folder.path(), &mut values)
             .map_err(|error| say("the certificate", &error))?;
-        Ok(Self { plan, starter: Starter { executable }, folder, here, values, ports })
+        Ok(Self { plan, starter: Starter { executable }, folder, here, values, ports, _claimed: free })
     }
 
     /// Measures everything. What was found so far stays in `findings` when this is dropped; `tell` hears of each step.
@@ -237,20 +240,26 @@ impl<'p> Session<'p> {
     }
 }
 
-/// Below the ports that connections get by themselves, so that none of them sits on one that a program is about to
-/// listen on.
+/// Ports of this run, below those that connections get by themselves, so that none of them sits on one that a program is
+/// about to listen on.
+///
+/// Nobody listens on them for most of the time. That they are taken, other runs on this machine see by an abstract Unix
+/// socket for each.
 #[derive(Debug, Default)]
-struct FreePorts {
+struct Ports {
     tried: u16,
+    claims: Vec<UnixListener>,
 }
 
-impl FreePorts {
+impl Ports {
     fn next(&mut self) -> Result<u16, String> {
-        let first = 20_000 + (std::process::id() % 4_000) as u16;
-        while self.tried < 8_000 {
-            let port = first + self.tried;
+        while self.tried < 12_000 {
+            let port = 20_000 + self.tried;
             self.tried += 1;
+            let name = SocketAddr::from_abstract_name(format!("lockgate-compare-port-{port}"));
+            let Ok(claim) = name.and_then(|name| UnixListener::bind_addr(&name)) else { continue };
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+                self.claims.push(claim);
                 return Ok(port);
             }
         }
@@ -300,8 +309,9 @@ mod tests {
     }
 
     #[test]
-    fn free_ports_differ() {
-        let mut free = FreePorts::default();
-        assert_ne!(free.next().unwrap(), free.next().unwrap());
+    fn two_runs_never_have_the_same_port() {
+        let (mut one, mut other) = (Ports::default(), Ports::default());
+        let ports = [one.next().unwrap(), other.next().unwrap(), one.next().unwrap(), other.next().unwrap()];
+        assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 4, "{ports:?}");
     }
 }

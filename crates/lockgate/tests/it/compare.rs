@@ -1,6 +1,8 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
+mod figures;
 mod guard;
+mod survivors;
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

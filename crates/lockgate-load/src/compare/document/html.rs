@@ -3,11 +3,12 @@
 use super::{Document, Figure, LEGEND, Sheet, title};
 use crate::compare::comparison::Case;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#111}\
+const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;color:#111}\
 table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}\
 th,td{padding:.25rem .6rem;border-bottom:1px solid #bbb;text-align:left;white-space:nowrap}\
 th{border-bottom:2px solid #444}.wide{overflow-x:auto}.warning{font-weight:bold}code{overflow-wrap:anywhere}\
-svg text{font:13px system-ui,sans-serif;fill:#111}figure{margin:.8rem 0}figcaption{font-weight:600}li{white-space:pre-wrap}";
+svg text{font:13px system-ui,sans-serif;fill:#111}figure{margin:.8rem 0}figcaption{font-weight:600}li{white-space:pre-wrap}\
+@media print{body{font-size:10px}.wide{overflow:visible}th,td{padding:.15rem .3rem}}";
 
 /// Pixels of a row of bars, and of what is left of them.
 const ROW: usize = 24;
