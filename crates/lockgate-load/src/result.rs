@@ -96,7 +96,38 @@ pub struct Stage {
     /// Programs that were watched, by what they were named.
     pub watched: Vec<Watched>,
     /// Why its figures are not the target's; empty for a valid stage.
-    pub invalid: Vec<String>,
+    pub invalid: Vec<Invalid>,
+}
+
+/// Why figures are not those of the targets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid {
+    /// What was the limit instead.
+    pub limit: Limit,
+    /// For people.
+    pub text: String,
+}
+
+/// What may limit a run in place of its targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// The generator had no CPU time left: rate and latency are its own. What a target took for each answer is not.
+    Generator,
+    /// The generator was late with requests that it had time and connections for.
+    Lateness,
+    /// A network interface had no room left.
+    Link,
+}
+
+impl Limit {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generator => "generator",
+            Self::Lateness => "lateness",
+            Self::Link => "link",
+        }
+    }
 }
 
 /// Histograms hold nanoseconds, right to three digits.

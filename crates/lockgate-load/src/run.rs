@@ -10,7 +10,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::first;
 use crate::plan::{Loop, Plan, Stage, Until};
-use crate::result::{self, Description, End, Generator, Model, Report, Second, Tally, Watched};
+use crate::result::{
+    self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
+};
 use crate::watch::{Cpu, Tree};
 use crate::worker::{self, News, Order, Setup, Stop};
 
@@ -352,22 +354,24 @@ fn summary(tally: &Tally) -> Second {
 }
 
 /// Why the figures of a stage are not those of its targets.
-fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<String> {
+fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> {
     let mut reasons = Vec::new();
     if generator.busiest >= SATURATED {
-        reasons.push(format!(
+        let text = format!(
             "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more --threads, or \
              fewer requests",
             generator.busiest * 100.0
-        ));
+        );
+        reasons.push(Invalid { limit: Limit::Generator, text });
     }
     let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
     if matches!(stage.shape, Loop::Open(_)) && late > LATE {
-        reasons.push(format!(
+        let text = format!(
             "the generator was late: one request of a hundred left {:.1} ms or more after it was due, though a \
              connection was free",
             late.as_secs_f64() * 1e3
-        ));
+        );
+        reasons.push(Invalid { limit: Limit::Lateness, text });
     }
     reasons
 }

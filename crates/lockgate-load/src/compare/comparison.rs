@@ -299,6 +299,8 @@ pub(crate) mod tests {
             memory: Some((1e6, 3e6)),
             connections: 100.0,
             invalid: Vec::new(),
+            limits: Vec::new(),
+            late: 0.0,
         }
     }
 
@@ -360,10 +362,10 @@ pub(crate) mod tests {
 
     #[test]
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
-        let limited = case(|_, _, sample| sample.invalid = vec!["the generator was the limit".to_owned()]);
+        let limited = case(|_, _, sample| sample.limit("generator", "the generator was the limit"));
         assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
         assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
-        let link = case(|_, _, sample| sample.invalid = vec!["the link was the limit".to_owned()]);
+        let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
     }
 

@@ -219,7 +219,7 @@ mod tests {
     fn document(complete: bool) -> Document {
         let findings = findings(|program, _, sample| {
             if program == "b" {
-                sample.invalid = vec!["the generator <was> the limit".to_owned()];
+                sample.limit("generator", "the generator <was> the limit");
             }
         });
         let facts = vec![("cpu", "Some & CPU".to_owned())];

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::result::Limit;
+
 /// What a program did under one stage of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
@@ -9,6 +11,8 @@ pub struct Sample {
     pub stage: String,
     /// Requests that were answered as expected.
     pub succeeded: f64,
+    /// Of these, how many came after the stage's time.
+    pub late: f64,
     /// And those that were not.
     pub failed: f64,
     /// Kinds of failures, and what was said of the first.
@@ -33,17 +37,25 @@ pub struct Sample {
     pub connections: f64,
     /// Why these figures are not the program's.
     pub invalid: Vec<String>,
+    /// What was the limit in its place, by the names of [`Limit`].
+    pub limits: Vec<String>,
 }
 
 impl Sample {
     /// Successes a second.
     pub fn rate(&self) -> Option<f64> {
-        (self.elapsed > 0.0).then(|| self.succeeded / self.elapsed)
+        (self.elapsed > 0.0).then(|| (self.succeeded - self.late) / self.elapsed)
     }
 
     /// Microseconds of CPU time for each success.
     pub fn cpu(&self) -> Option<f64> {
         (self.succeeded > 0.0).then(|| (self.user + self.system) * 1e6 / self.succeeded)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn limit(&mut self, limit: &str, why: &str) {
+        self.limits = vec![limit.to_owned()];
+        self.invalid = vec![why.to_owned()];
     }
 
     /// The kernel's part of the CPU time.
@@ -60,7 +72,9 @@ impl Sample {
 
     /// Whether only the generator was the limit: what the program took for a request is its own nevertheless.
     pub fn only_the_generator(&self) -> bool {
-        self.invalid.iter().all(|reason| reason.contains("generator"))
+        self.limits
+            .iter()
+            .all(|limit| [Limit::Generator, Limit::Lateness].iter().any(|own| own.name() == limit))
     }
 }
 
@@ -93,10 +107,12 @@ fn sample(report: &Value, stage: &Value, program: &str, several: bool) -> Option
         (true, name, _) => name.unwrap_or_default().to_owned(),
     };
     let memory = watched["before_bytes"].as_f64().zip(watched["peak_bytes"].as_f64());
-    let invalid = stage["invalid"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned);
+    let invalid = stage["invalid"].as_array()?;
+    let each = |key: &str| invalid.iter().filter_map(|one| one[key].as_str().map(str::to_owned)).collect();
     Some(Sample {
         stage: name,
         succeeded: stage["succeeded"].as_f64()?,
+        late: stage["late"].as_f64()?,
         failed: stage["failed"].as_f64()?,
         failures: failures.collect(),
         elapsed: stage["elapsed_s"].as_f64()?,
@@ -108,7 +124,8 @@ fn sample(report: &Value, stage: &Value, program: &str, several: bool) -> Option
         max: latency("max"),
         memory,
         connections: report["connections"].as_f64()?,
-        invalid: invalid.collect(),
+        invalid: each("why"),
+        limits: each("limit"),
     })
 }
 
@@ -119,11 +136,11 @@ mod tests {
 
     fn report() -> Value {
         json!({ "connections": 100, "end": { "kind": "complete" }, "stages": [{
-            "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0, "succeeded": 1000, "failed": 3,
+            "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0, "succeeded": 1000, "late": 0, "failed": 3,
             "failures": { "connect": 0, "status": 3 }, "examples": { "status": "404" },
             "latency_us": { "p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0 },
             "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
-            "invalid": ["the generator was the limit"],
+            "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
         }] })
     }
 

@@ -76,7 +76,10 @@ fn stage(stage: &Stage, connections: usize, programs: &[&str]) -> Line {
     for program in programs {
         line.extend(watched(stage, &summary, program));
     }
-    line.push(("invalid".to_owned(), stage.invalid.join("; ")));
+    line.push((
+        "invalid".to_owned(),
+        stage.invalid.iter().map(|invalid| invalid.text.as_str()).collect::<Vec<_>>().join("; "),
+    ));
     line
 }
 

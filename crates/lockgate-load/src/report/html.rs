@@ -160,7 +160,7 @@ mod tests {
         report.run.targets = vec![evil.to_owned()];
         (report.first[0].target, report.first[0].tls) = (evil.to_owned(), Some(evil.to_owned()));
         for stage in &mut report.stages {
-            (stage.name, stage.invalid) = (evil.to_owned(), vec![evil.to_owned()]);
+            (stage.name, stage.invalid) = (evil.to_owned(), vec![sample::late(evil)]);
             stage.watched[0].name = evil.to_owned();
             sample::fail(stage, Failure::Garbage, 2, evil);
         }
@@ -178,7 +178,7 @@ mod tests {
             page(&[("a", &report)]).contains("limit; but <span class=\"mark\">5,000 requests failed</span>")
         );
         report.stages[1].round = 2;
-        report.stages[1].invalid.push("the generator was late".to_owned());
+        report.stages[1].invalid.push(sample::late("the generator was late"));
         report.end = End::Interrupted;
         let page = page(&[("a", &report)]);
         let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));

@@ -95,6 +95,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
         .collect();
     let statuses: Map<_, _> =
         tally.statuses.iter().map(|(status, number)| (status.to_string(), (*number).into())).collect();
+    let invalid = stage.invalid.iter().map(|one| json!({ "limit": one.limit.name(), "why": one.text }));
     json!({
         "round": stage.round,
         "name": stage.name,
@@ -128,7 +129,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
             "cpu_us_per_success": summary.generator_cpu,
         },
         "watched": watched(stage, &summary),
-        "invalid": stage.invalid,
+        "invalid": invalid.collect::<Vec<_>>(),
         "seconds": stage.seconds.iter().map(second).collect::<Vec<_>>(),
     })
 }
@@ -181,7 +182,7 @@ mod tests {
     fn every_stage_has_the_keys_that_comparisons_read() {
         let mut report = sample::ladder(2);
         sample::fail(&mut report.stages[1], Failure::Closed, 4, "after 17 of 170 bytes");
-        report.stages[1].invalid.push("late".to_owned());
+        report.stages[1].invalid.push(sample::late("late"));
         let whole: Value = serde_json::from_str(&render(&report)).unwrap();
         assert_eq!(
             (&whole["model"], &whole["valid"], &whole["end"]["kind"]),
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((&stage["failures"]["closed"], &stage["failures"]["tls"]), (&json!(4), &json!(0)));
         assert_eq!(stage["examples"], json!({ "closed": "after 17 of 170 bytes" }));
         assert_eq!(stage["statuses"], json!({ "200": 2000 }));
-        assert_eq!(stage["invalid"], json!(["late"]));
+        assert_eq!(stage["invalid"], json!([{ "limit": "lateness", "why": "late" }]));
         assert_eq!(stage["watched"][0]["peak_bytes"], 9_280_000);
         assert_eq!(stage["generator"]["busiest"], 0.45);
         assert_eq!(stage["seconds"].as_array().unwrap().len(), 10);

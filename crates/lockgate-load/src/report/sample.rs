@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::result::{
-    Description, End, Failure, FirstAnswer, Generator, Model, Report, Second, Stage, Tally, Watched,
+    Description, End, Failure, FirstAnswer, Generator, Invalid, Limit, Model, Report, Second, Stage, Tally,
+    Watched,
 };
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
@@ -101,4 +102,9 @@ pub(crate) fn fail(stage: &mut Stage, kind: Failure, number: u64, example: &str)
     if let Some(second) = stage.seconds.get_mut(4) {
         second.failed += number;
     }
+}
+
+/// A reason why a stage is invalid.
+pub(crate) fn late(text: &str) -> Invalid {
+    Invalid { limit: Limit::Lateness, text: text.to_owned() }
 }

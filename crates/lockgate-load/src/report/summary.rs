@@ -301,7 +301,7 @@ mod tests {
         let mut report = sample::report(&["a", "b", "a"]);
         assert_eq!(rounds(&report).iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
         assert!(is_valid(&report));
-        report.stages[1].invalid.push("the generator was late".to_owned());
+        report.stages[1].invalid.push(sample::late("the generator was late"));
         assert!(!is_valid(&report));
         report.stages.clear();
         assert!(!is_valid(&report));

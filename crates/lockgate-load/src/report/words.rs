@@ -58,7 +58,7 @@ pub(crate) fn stage(stage: &Stage, report: &Report) -> String {
 pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
     let reasons = report.stages.iter().flat_map(|each| {
         let name = stage(each, report);
-        each.invalid.iter().map(move |reason| (name.clone(), reason.as_str()))
+        each.invalid.iter().map(move |reason| (name.clone(), reason.text.as_str()))
     });
     reasons.collect()
 }

@@ -109,7 +109,7 @@ mod tests {
     fn each_rate_is_a_dot_and_rounds_are_joined_by_their_median() {
         let mut ladder = sample::ladder(3);
         ladder.stages.extend(sample::ladder(3).stages);
-        ladder.stages[1].invalid.push("late".to_owned());
+        ladder.stages[1].invalid.push(sample::late("late"));
         let figure = figure(&[("a", &ladder)]).unwrap();
         assert_eq!(figure.matches("<circle").count(), 12);
         assert_eq!(figure.matches(" hollow\"").count(), 2);

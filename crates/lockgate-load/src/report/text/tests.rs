@@ -60,7 +60,7 @@ fn failures_are_told_by_kind_with_their_first_example() {
 #[test]
 fn what_is_invalid_or_partial_says_so_before_its_figures() {
     let mut report = sample::ladder(3);
-    report.stages[1].invalid.push("the generator was late".to_owned());
+    report.stages[1].invalid.push(sample::late("the generator was late"));
     report.end = End::Interrupted;
     let text = render(&report);
     has(&text, "\n*** INTERRUPTED: this is what was measured until then\n");
