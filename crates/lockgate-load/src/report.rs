@@ -10,6 +10,7 @@ pub mod csv;
 pub mod hdr;
 pub mod html;
 pub mod json;
+pub mod live;
 pub mod summary;
 pub mod text;
 
