@@ -145,7 +145,7 @@ impl Live {
     pub fn line(&self, progress: &Progress<'_>) -> Option<String> {
         let current = self.current.as_ref()?;
         match progress {
-            Progress::Begun { .. } => Some(self.heading(current).join(", ")),
+            Progress::Begun { .. } => Some(format!("begins: {}", self.heading(current).join(", "))),
             Progress::Second { second, .. } => {
                 let mut figures = current.figures()?;
                 // The longest is in the report; a line is for how things go on.

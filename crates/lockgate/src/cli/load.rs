@@ -22,6 +22,8 @@ pub(crate) struct Load {
     /// What makes it fail.
     pub(crate) fail_if: Option<Threshold>,
     pub(crate) files: Files,
+    /// Nothing is shown while it goes on.
+    pub(crate) quiet: bool,
 }
 
 /// Where reports go beside the text; `-` is stdout, instead of the text.
@@ -168,6 +170,9 @@ pub(super) struct LoadTyped {
     /// Read CPU time and memory of a process and its descendants beside: NAME=PID
     #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "What is told")]
     watch: Vec<(String, u32)>,
+    /// Show nothing while it goes on: no block on a terminal, no line a second elsewhere
+    #[arg(short, long, help_heading = "What is told")]
+    quiet: bool,
     /// Exit with 3 where this holds of a stage: 'p99 > 20ms or errors > 0'
     #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse, help_heading = "What is told")]
     fail_if: Option<Threshold>,
@@ -257,7 +262,7 @@ impl LoadTyped {
         };
         let Self { json, csv, timeline, hdr, html, .. } = self;
         let files = Files { json, csv, timeline, hdr, html };
-        Ok(Load { options, fail_if: self.fail_if, files })
+        Ok(Load { options, fail_if: self.fail_if, files, quiet: self.quiet })
     }
 
     fn body(&self) -> Result<Option<Body>, String> {

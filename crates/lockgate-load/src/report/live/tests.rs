@@ -214,7 +214,7 @@ fn without_a_terminal_each_stage_and_each_second_has_a_line() {
     };
     assert_eq!(line(told(1, second(1))), None, "nothing has begun");
     let begun = line(Progress::Begun { place: Some(1), stage: &stages[1] });
-    assert_eq!(begun.unwrap(), "3000/s, stage 2 of 2");
+    assert_eq!(begun.unwrap(), "begins: 3000/s, stage 2 of 2");
     assert_eq!(line(Progress::Tick { elapsed: Duration::from_millis(250) }), None);
     assert_eq!(
         line(told(1, second(2950))).unwrap(),
