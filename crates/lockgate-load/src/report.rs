@@ -2,7 +2,7 @@
 //!
 //! Everybody gets the same figures, which are computed in [`summary`] and nowhere else.
 
-mod escape;
+pub(crate) mod escape;
 pub(crate) mod units;
 mod words;
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use lockgate_load::Stop;
+use lockgate_load::push::Push;
 use lockgate_load::report::{csv, hdr, html, json, text};
 use lockgate_load::result::Report;
 
@@ -27,10 +28,23 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let stop = Arc::new(Stop::default());
     let shown = if load.quiet { Shown::Quiet } else { Shown::on_stderr() };
     let mut view = View::new(shown, &plan.stages)?;
-    let made = lockgate_load::run(plan, &stop, |progress| view.tell(&progress));
+    let mut push = load.push.clone().map(|gateway| Push::start(gateway, &plan.stages)).transpose()?;
+    let made = lockgate_load::run(plan, &stop, |progress| {
+        view.tell(&progress);
+        if let Some(warning) = push.as_mut().and_then(|push| push.tell(&progress)) {
+            view.say(&warning);
+        }
+    });
     drop(view);
     let report = made?;
     write(&load.files, &report)?;
+    // The report is there already: a gateway that hangs is waited for.
+    if let Some(pushes) = push.map(Push::finish)
+        && let Some(why) = pushes.why
+    {
+        let all = pushes.made + pushes.failed;
+        eprintln!("lockgate: {} of {all} pushes failed; the last one that did: {why}", pushes.failed);
+    }
     let broken = load.fail_if.as_ref().map(|condition| condition.broken(&report)).unwrap_or_default();
     for breach in &broken {
         eprintln!("lockgate: {breach}");

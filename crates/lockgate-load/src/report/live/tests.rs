@@ -83,7 +83,7 @@ fn what_has_no_room_is_left_out_from_the_end() {
         texts(&busy(), 20),
         [
             "3000/s",
-            "░░░░░░░ 4 s of 30 s",
+            "█░░░░░░░ 4 s of 30 s",
             "2,950/s of 3,000/s …",
             " ▁▅█ up to 2,950/s",
             "12 failed: 10 timeo…"
