@@ -13,6 +13,7 @@ pub mod options;
 mod pace;
 pub mod plan;
 pub mod profile;
+pub mod push;
 pub mod report;
 pub mod result;
 mod run;

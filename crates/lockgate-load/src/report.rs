@@ -2,7 +2,7 @@
 //!
 //! Everybody gets the same figures, which are computed in [`summary`] and nowhere else.
 
-mod escape;
+pub(crate) mod escape;
 pub(crate) mod units;
 mod words;
 
@@ -10,6 +10,7 @@ pub mod csv;
 pub mod hdr;
 pub mod html;
 pub mod json;
+pub mod live;
 pub mod summary;
 pub mod text;
 

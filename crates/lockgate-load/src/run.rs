@@ -86,7 +86,13 @@ pub enum Progress<'a> {
         /// The stage.
         stage: &'a Stage,
     },
-    /// A second of it has passed.
+    /// Some of it has passed: told 4 times a second, for whoever shows how far it is.
+    Tick {
+        /// Since the stage began.
+        elapsed: Duration,
+    },
+    /// A whole second of it has passed, of the warm-up too. Told in their order, from the first one on; not told is what
+    /// is left at the end of a stage.
     Second {
         /// How much of the stage has passed.
         elapsed: Duration,
@@ -133,7 +139,7 @@ pub fn run(
     let mut crew = Crew::start(&plan, stop, watched)?;
     if let Some(stage) = &plan.warm_up {
         tell(Progress::Begun { place: None, stage });
-        let warm_up = crew.run(stage, stop, &mut |_| ())?;
+        let warm_up = crew.run(stage, stop, &mut tell)?;
         report.uncounted += warm_up.tally.succeeded() + warm_up.tally.failed() + warm_up.tally.cut;
         report.began = SystemTime::now();
     }
@@ -288,7 +294,8 @@ impl Crew {
 
     /// Hears the threads out until each is over.
     fn gather(&mut self, begin: Instant, tell: &mut impl FnMut(Progress<'_>)) -> io::Result<Gathered> {
-        let mut gathered = Gathered { tally: Tally::new(), seconds: Vec::new(), busiest: Duration::ZERO };
+        let mut gathered =
+            Gathered { tally: Tally::new(), seconds: Vec::new(), heard: Vec::new(), busiest: Duration::ZERO };
         let mut told = 0;
         let mut working = self.orders.len();
         let mut look = Instant::now() + LOOK;
@@ -298,8 +305,10 @@ impl Crew {
                     gathered.tally.add(&tally);
                     while gathered.seconds.len() <= second {
                         gathered.seconds.push(Tally::new());
+                        gathered.heard.push(0);
                     }
                     gathered.seconds[second].add(&tally);
+                    gathered.heard[second] += 1;
                 }
                 Ok(News::Over { busy }) => {
                     gathered.busiest = gathered.busiest.max(busy);
@@ -308,16 +317,17 @@ impl Crew {
                 Ok(News::Broken(error)) => return Err(error),
                 Err(RecvTimeoutError::Timeout) => {
                     look = Instant::now() + LOOK;
+                    tell(Progress::Tick { elapsed: begin.elapsed() });
                     for watched in &mut self.watched {
                         watched.peak = watched.peak.max(watched.tree.memory());
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
             }
-            // All threads have told of a second once one has told of the next but one.
-            while told + 1 < gathered.seconds.len() {
+            let elapsed = begin.elapsed();
+            while gathered.knows(told, self.orders.len(), elapsed) {
                 let second = summary(&gathered.seconds[told]);
-                tell(Progress::Second { elapsed: begin.elapsed(), second, tally: &gathered.tally });
+                tell(Progress::Second { elapsed, second, tally: &gathered.tally });
                 told += 1;
             }
         }
@@ -339,7 +349,19 @@ impl Drop for Crew {
 struct Gathered {
     tally: Tally,
     seconds: Vec<Tally>,
+    /// How many threads have told of each second.
+    heard: Vec<usize>,
     busiest: Duration,
+}
+
+impl Gathered {
+    /// Whether a second has passed and everything is known of it: by each thread, or by one that is a second further,
+    /// where another had nothing to tell.
+    fn knows(&self, second: usize, threads: usize, elapsed: Duration) -> bool {
+        let by_all = self.heard.get(second).is_some_and(|heard| *heard >= threads);
+        let passed = elapsed >= Duration::from_secs(second as u64 + 1);
+        (by_all && passed) || second + 1 < self.seconds.len()
+    }
 }
 
 fn summary(tally: &Tally) -> Second {

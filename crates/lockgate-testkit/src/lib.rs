@@ -6,11 +6,12 @@
 //! # Layout
 //! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is one plain
 //! connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the program connects to; `authority`
-//! makes certificates.
+//! makes certificates; `exposition` reads Prometheus text.
 
 #![forbid(unsafe_code)]
 
 mod authority;
+pub mod exposition;
 mod http;
 mod lines;
 mod origin;

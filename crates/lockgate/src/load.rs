@@ -1,16 +1,20 @@
 //! `load`: makes the run that was asked for, and tells of it.
 
+mod live;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use lockgate_load::Stop;
+use lockgate_load::push::Push;
 use lockgate_load::report::{csv, hdr, html, json, text};
 use lockgate_load::result::Report;
-use lockgate_load::{Progress, Stop};
 
 use crate::cli::load::{Files, Load};
+use live::{Shown, View};
 
 /// What `--fail-if` names has come about.
 const BROKEN: u8 = 3;
@@ -22,17 +26,25 @@ const BROKEN: u8 = 3;
 pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let plan = load.options.plan()?;
     let stop = Arc::new(Stop::default());
-    let report = lockgate_load::run(plan, &stop, |progress| {
-        if let Progress::Second { elapsed, second, .. } = progress {
-            eprintln!(
-                "{:.0} s: {} succeeded, {} failed",
-                elapsed.as_secs_f64(),
-                second.succeeded,
-                second.failed
-            );
+    let shown = if load.quiet { Shown::Quiet } else { Shown::on_stderr() };
+    let mut view = View::new(shown, &plan.stages)?;
+    let mut push = load.push.clone().map(|gateway| Push::start(gateway, &plan.stages)).transpose()?;
+    let made = lockgate_load::run(plan, &stop, |progress| {
+        view.tell(&progress);
+        if let Some(warning) = push.as_mut().and_then(|push| push.tell(&progress)) {
+            view.say(&warning);
         }
-    })?;
+    });
+    drop(view);
+    let report = made?;
     write(&load.files, &report)?;
+    // The report is there already: a gateway that hangs is waited for.
+    if let Some(pushes) = push.map(Push::finish)
+        && let Some(why) = pushes.why
+    {
+        let all = pushes.made + pushes.failed;
+        eprintln!("lockgate: {} of {all} pushes failed; the last one that did: {why}", pushes.failed);
+    }
     let broken = load.fail_if.as_ref().map(|condition| condition.broken(&report)).unwrap_or_default();
     for breach in &broken {
         eprintln!("lockgate: {breach}");

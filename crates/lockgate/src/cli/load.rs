@@ -9,6 +9,7 @@ use clap::Args;
 use lockgate_load::expect::{Bytes, Expect, Length};
 use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
+use lockgate_load::push::Gateway;
 use lockgate_load::schedule::Rate;
 use lockgate_load::target::{Body, Varying};
 use lockgate_load::threshold::Threshold;
@@ -22,6 +23,10 @@ pub(crate) struct Load {
     /// What makes it fail.
     pub(crate) fail_if: Option<Threshold>,
     pub(crate) files: Files,
+    /// Nothing is shown while it goes on.
+    pub(crate) quiet: bool,
+    /// Where counts are pushed meanwhile.
+    pub(crate) push: Option<Gateway>,
 }
 
 /// Where reports go beside the text; `-` is stdout, instead of the text.
@@ -168,6 +173,22 @@ pub(super) struct LoadTyped {
     /// Read CPU time and memory of a process and its descendants beside: NAME=PID
     #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "What is told")]
     watch: Vec<(String, u32)>,
+    /// Show nothing while it goes on: no block on a terminal, no line a second elsewhere
+    #[arg(short, long, help_heading = "What is told")]
+    quiet: bool,
+    /// Push counts to a Prometheus push gateway, at every stage's beginning, every 10 s and at the end, and leave the last
+    /// there: http://HOST:PORT[/PREFIX]
+    #[arg(long, value_name = "URL", help_heading = "What is told")]
+    push: Option<String>,
+    /// The job's name at the gateway, where a run replaces the last one of the same name
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "push",
+        default_value = "lockgate_load",
+        help_heading = "What is told"
+    )]
+    push_job: String,
     /// Exit with 3 where this holds of a stage: 'p99 > 20ms or errors > 0'
     #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse, help_heading = "What is told")]
     fail_if: Option<Threshold>,
@@ -255,9 +276,11 @@ impl LoadTyped {
             anyway: self.anyway,
             watch: self.watch,
         };
+        let push = self.push.map(|url| Gateway::new(&url, &self.push_job)).transpose();
+        let push = push.map_err(|error| error.to_string())?;
         let Self { json, csv, timeline, hdr, html, .. } = self;
         let files = Files { json, csv, timeline, hdr, html };
-        Ok(Load { options, fail_if: self.fail_if, files })
+        Ok(Load { options, fail_if: self.fail_if, files, quiet: self.quiet, push })
     }
 
     fn body(&self) -> Result<Option<Body>, String> {

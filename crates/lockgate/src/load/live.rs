@@ -1,0 +1,243 @@
+//! Shows a run on stderr while it goes on: a block that is drawn again and again on a terminal, a line a second elsewhere.
+//!
+//! A thread of its own writes. A terminal that was stopped (Ctrl-S) and a pipe that nobody reads hold up that thread and
+//! never the run: what they do not take is not shown.
+//!
+//! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the program.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use lockgate_config::Color;
+use lockgate_load::Progress;
+use lockgate_load::plan::Stage;
+use lockgate_load::report::live::{Line, Live, Tone};
+
+use crate::print;
+
+/// Frames that may wait for a terminal: one that is being written, and the next.
+const WAITING: usize = 2;
+/// What a terminal that does not say is taken to have.
+const USUAL: Size = Size { columns: 80, rows: 24 };
+/// So few columns show nothing but figures that were cut.
+const NARROWEST: usize = 10;
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// Warnings only.
+    Quiet,
+    /// One line a second.
+    Lines,
+    /// The block.
+    Block,
+}
+
+impl Shown {
+    /// A block on a terminal that can move its cursor (`TERM` says so), lines elsewhere.
+    pub(crate) fn on_stderr() -> Self {
+        let able = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
+        if io::stderr().is_terminal() && able { Self::Block } else { Self::Lines }
+    }
+}
+
+/// The view of one run. Dropping it takes the block away and waits until everything is written.
+#[derive(Debug)]
+pub(crate) struct View {
+    live: Live,
+    shown: Shown,
+    frames: Option<SyncSender<Frame>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+/// What is to be written next.
+#[derive(Debug)]
+enum Frame {
+    Block(Vec<Line>, Size),
+    Line(String),
+}
+
+/// Columns and rows of a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Size {
+    columns: usize,
+    rows: usize,
+}
+
+impl View {
+    /// Of a run of these stages.
+    ///
+    /// # Errors
+    /// When there can be no thread.
+    pub(crate) fn new(shown: Shown, stages: &[Stage]) -> io::Result<Self> {
+        let (frames, waiting) = sync_channel(WAITING);
+        let write = move || {
+            let mut screen = Screen { color: print::color(), drawn: 0, columns: 0 };
+            for frame in waiting {
+                screen.show(&frame, &mut io::stderr());
+            }
+            screen.clear(&mut io::stderr());
+        };
+        let writer = thread::Builder::new().name("live".to_owned()).spawn(write)?;
+        Ok(Self { live: Live::new(stages), shown, frames: Some(frames), writer: Some(writer) })
+    }
+
+    /// Shows what the engine tells.
+    pub(crate) fn tell(&mut self, progress: &Progress<'_>) {
+        self.live.tell(progress);
+        match self.shown {
+            Shown::Quiet => {}
+            Shown::Lines => {
+                if let Some(line) = self.live.line(progress) {
+                    self.show(Frame::Line(line));
+                }
+            }
+            Shown::Block => {
+                let size = size();
+                // A terminal may wrap where its last column is written.
+                let lines = self.live.lines(size.columns - 1);
+                self.show(Frame::Block(lines, size));
+            }
+        }
+    }
+
+    /// Says something above the block, also where nothing else is shown.
+    pub(crate) fn say(&self, text: &str) {
+        self.show(Frame::Line(format!("lockgate: {text}")));
+    }
+
+    fn show(&self, frame: Frame) {
+        if let Some(frames) = &self.frames {
+            let _ = frames.try_send(frame);
+        }
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        self.frames = None;
+        if let Some(writer) = self.writer.take() {
+            // One that panicked has said so.
+            let _ = writer.join();
+        }
+    }
+}
+
+/// How large the terminal is now.
+fn size() -> Size {
+    let Ok(told) = rustix::termios::tcgetwinsize(io::stderr()) else { return USUAL };
+    let or = |told: u16, usual: usize| if told == 0 { usual } else { usize::from(told) };
+    Size { columns: or(told.ws_col, USUAL.columns).max(NARROWEST), rows: or(told.ws_row, USUAL.rows) }
+}
+
+/// What stands on the terminal.
+#[derive(Debug)]
+struct Screen {
+    color: Color,
+    /// Lines of the block above the cursor, and for how many columns they were made.
+    drawn: usize,
+    columns: usize,
+}
+
+impl Screen {
+    fn show(&mut self, frame: &Frame, out: &mut impl Write) {
+        match frame {
+            Frame::Block(lines, size) => self.block(lines, *size, out),
+            Frame::Line(line) => {
+                self.clear(out);
+                let _ = out.write_all(format!("{line}\n").as_bytes());
+            }
+        }
+    }
+
+    /// Draws the block over the one that stands there, in one write, so that nothing is ever seen half.
+    fn block(&mut self, lines: &[Line], size: Size, out: &mut impl Write) {
+        if self.columns != size.columns {
+            // Where the lines of another width stand now, only the terminal knows: they are left.
+            self.drawn = 0;
+            self.columns = size.columns;
+        }
+        // The cursor must not be asked to go above the first row: the rows below are the block's, and one the cursor's.
+        let lines = &lines[..lines.len().min(size.rows.saturating_sub(1))];
+        // No wrapping meanwhile: some fonts give a cell of a bar two columns.
+        let mut text = format!("{}\x1b[?7l", self.back());
+        for line in lines {
+            let (on, off) = match (line.tone, self.color) {
+                (Tone::Alarm, Color::Always) => ("\x1b[31m", "\x1b[0m"),
+                _ => ("", ""),
+            };
+            text += &format!("{on}{}{off}\x1b[K\n", line.text);
+        }
+        text += "\x1b[?7h\x1b[J";
+        self.drawn = lines.len();
+        let _ = out.write_all(text.as_bytes());
+    }
+
+    /// Takes the block away.
+    fn clear(&mut self, out: &mut impl Write) {
+        if self.drawn > 0 {
+            let _ = out.write_all(format!("{}\x1b[J", self.back()).as_bytes());
+            self.drawn = 0;
+        }
+    }
+
+    /// From below the block to its first column.
+    fn back(&self) -> String {
+        if self.drawn > 0 { format!("\r\x1b[{}A", self.drawn) } else { "\r".to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { columns: 80, rows: 24 };
+
+    fn lines(texts: &[&str]) -> Vec<Line> {
+        texts.iter().map(|text| Line { text: (*text).to_owned(), tone: Tone::Plain }).collect()
+    }
+
+    fn written(screen: &mut Screen, frame: Frame) -> String {
+        let mut out = Vec::new();
+        screen.show(&frame, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_block_is_drawn_over_the_last_one_and_taken_away() {
+        let mut screen = Screen { color: Color::Never, drawn: 0, columns: 0 };
+        let first = written(&mut screen, Frame::Block(lines(&["a", "b"]), SIZE));
+        assert_eq!(first, "\r\x1b[?7la\x1b[K\nb\x1b[K\n\x1b[?7h\x1b[J");
+        let shorter = written(&mut screen, Frame::Block(lines(&["c"]), SIZE));
+        assert_eq!(shorter, "\r\x1b[2A\x1b[?7lc\x1b[K\n\x1b[?7h\x1b[J");
+        // A line stands where the block stood, which comes again below it.
+        assert_eq!(written(&mut screen, Frame::Line("said".to_owned())), "\r\x1b[1A\x1b[Jsaid\n");
+        let again = written(&mut screen, Frame::Block(lines(&["d"]), SIZE));
+        assert!(again.starts_with("\r\x1b[?7ld"));
+        let mut out = Vec::new();
+        screen.clear(&mut out);
+        screen.clear(&mut out);
+        assert_eq!(out, b"\r\x1b[1A\x1b[J");
+    }
+
+    #[test]
+    fn a_block_never_has_more_lines_than_the_terminal_and_begins_anew_where_the_width_has_changed() {
+        let mut screen = Screen { color: Color::Never, drawn: 0, columns: 0 };
+        let low = Size { columns: 80, rows: 3 };
+        let drawn = written(&mut screen, Frame::Block(lines(&["a", "b", "c", "d"]), low));
+        assert_eq!(drawn.matches('\n').count(), 2);
+        let wider = written(&mut screen, Frame::Block(lines(&["a"]), Size { columns: 81, rows: 24 }));
+        assert!(wider.starts_with("\r\x1b[?7la"), "{wider:?}");
+    }
+
+    #[test]
+    fn failures_are_red_only_where_colour_is_wanted() {
+        for (color, text) in [(Color::Never, "7 failed"), (Color::Always, "\x1b[31m7 failed\x1b[0m")] {
+            let mut screen = Screen { color, drawn: 0, columns: 0 };
+            let alarm = Line { text: "7 failed".to_owned(), tone: Tone::Alarm };
+            let drawn = written(&mut screen, Frame::Block(vec![alarm], SIZE));
+            assert!(drawn.contains(&format!("l{text}\x1b[K")), "{drawn:?}");
+        }
+    }
+}
