@@ -9,6 +9,7 @@ mod client;
 pub mod compare;
 pub mod expect;
 mod first;
+mod interface;
 pub mod options;
 mod pace;
 pub mod plan;

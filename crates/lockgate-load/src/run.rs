@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::first;
+use crate::interface::Interface;
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::result::{
     self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
@@ -23,6 +24,8 @@ const OWN_DESCRIPTORS: u64 = 16;
 const THREAD_DESCRIPTORS: u64 = 8;
 /// A thread that was so busy, of 1, had no time to spare: what it measured is itself.
 const SATURATED: f64 = 0.95;
+/// A link is never fuller than this: heads of frames and gaps between them are counted nowhere.
+const FULL: f64 = 0.9;
 /// So late may one of a hundred requests be for the generator's own reasons.
 const LATE: Duration = Duration::from_millis(5);
 
@@ -217,6 +220,8 @@ struct Crew {
     threads: Vec<thread::JoinHandle<()>>,
     own: Tree,
     watched: Vec<WatchedTree>,
+    /// Interfaces towards the targets, each once.
+    interfaces: Vec<Interface>,
 }
 
 impl Crew {
@@ -228,7 +233,13 @@ impl Crew {
             threads: Vec::new(),
             own: Tree::new(std::process::id()),
             watched,
+            interfaces: Vec::new(),
         };
+        for found in plan.peers().iter().filter_map(|peer| Interface::towards(peer.address())) {
+            if !crew.interfaces.contains(&found) {
+                crew.interfaces.push(found);
+            }
+        }
         for thread in 0..plan.threads {
             let (order, orders) = mpsc::channel();
             let share = plan.connections / plan.threads;
@@ -251,6 +262,7 @@ impl Crew {
     ) -> io::Result<result::Stage> {
         let shared = Arc::new(stage.clone());
         let before = self.cpu();
+        let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
         let own_before = self.own.cpu().unwrap_or_default();
         let begin = Instant::now();
         for order in &self.orders {
@@ -269,6 +281,15 @@ impl Crew {
             system: own.system,
             busiest: gathered.busiest.as_secs_f64() / whole.as_secs_f64().max(1e-9),
         };
+        let mut invalid = invalid(stage, &generator, &gathered.tally);
+        for (interface, before) in self.interfaces.iter().zip(moved) {
+            let used = interface.used(before, interface.moved(), whole);
+            if used >= FULL {
+                let name = &interface.name;
+                let text = format!("the link was the limit: {name} was used by {:.0} % of its speed", used * 100.0);
+                invalid.push(Invalid { limit: Limit::Link, text });
+            }
+        }
         let watched = self.watched.iter_mut().zip(before).map(|(watched, before)| {
             let cpu = watched.tree.cpu().unwrap_or(before).since(before);
             let peak = watched.peak.take().max(watched.tree.memory());
@@ -280,7 +301,7 @@ impl Crew {
             rate: stage.rate(),
             name: stage.name.clone(),
             elapsed,
-            invalid: invalid(stage, &generator, &gathered.tally),
+            invalid,
             tally: gathered.tally,
             seconds: gathered.seconds.iter().map(summary).collect(),
             generator,
