@@ -1,0 +1,56 @@
+//! What `load` shows and pushes while it goes on.
+
+use lockgate_testkit::{Ended, Launch, Origin, exposition};
+
+fn load(arguments: &[&str]) -> Ended {
+    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
+    let url = format!("http://{}/", origin.address());
+    let fixed = ["load", &url, "-c", "1", "--warm-up", "0", "--rate", "50"];
+    Launch::new(env!("CARGO_BIN_EXE_lockgate")).run(&[&fixed[..], arguments].concat())
+}
+
+#[test]
+fn without_a_terminal_every_second_has_a_line_and_nothing_moves_a_cursor() {
+    let ended = load(&["--duration", "2s"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines[0], "begins: 50/s");
+    assert!(lines[1].starts_with("1 s of 2 s: "), "{lines:?}");
+    assert!(lines[1].contains("/s of 50/s due, p50 ") && lines[1].ends_with(", 0 failed"), "{lines:?}");
+    assert!(!ended.stderr.contains('\x1b') && !ended.stderr.contains('\r'));
+}
+
+#[test]
+fn quiet_is_quiet_but_for_pushes_that_fail() {
+    let quiet = load(&["--duration", "100ms", "--quiet"]);
+    assert_eq!((quiet.code, &*quiet.stderr), (Some(0), ""));
+    let gone = Origin::tcp().address();
+    let url = format!("http://{gone}");
+    let ended = load(&["--duration", "1200ms", "--quiet", "--push", &url]);
+    assert_eq!(ended.code, Some(0));
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    let begin = format!("lockgate: the push gateway takes nothing, the run goes on: {url}: ");
+    assert!(lines[0].starts_with(&begin), "{lines:?}");
+    assert!(lines[1].starts_with("lockgate: 2 of 2 pushes failed; "), "{lines:?}");
+    assert_eq!(lines.len(), 2, "{lines:?}");
+}
+
+#[test]
+fn what_is_pushed_last_is_what_the_report_says() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let gateway = Origin::tcp().answering(move |request| {
+        tell.send((request.first_line().to_owned(), request.text().to_owned())).unwrap();
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()
+    });
+    let url = format!("http://{}", gateway.address());
+    let ended = load(&["-n", "10", "--push", &url, "--push-job", "nightly"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let pushes: Vec<_> = told.try_iter().collect();
+    let (line, text) = pushes.last().unwrap();
+    assert_eq!(line, "PUT /metrics/job/nightly HTTP/1.1");
+    let families = exposition::parse(text);
+    let requests = &families[0];
+    assert_eq!(requests.name, "lockgate_load_requests_total");
+    let values: Vec<_> = requests.samples.iter().map(|(_, _, value)| *value).collect();
+    assert_eq!(values, [10.0, 0.0]);
+}
