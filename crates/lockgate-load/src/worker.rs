@@ -22,7 +22,7 @@ use crate::result::{Failure, Tally};
 use crate::target::Target;
 
 /// How often deadlines are looked at, in time.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks until a client tries again after it could not connect: whoever refuses would be asked without end.
 const PAUSE: usize = 10;
 const SECOND: Moment = 1_000_000_000;
@@ -256,7 +256,8 @@ impl Worker {
             let text = if link.is_some() { "no whole answer in time" } else { "not connected in time" };
             Err(Fault::new(Failure::Timeout, text))
         });
-        if made.is_err() || !done.keep {
+        // An answer that is whole and another than was expected leaves its connection as good as it was.
+        if !done.keep {
             *link = None;
         }
         made

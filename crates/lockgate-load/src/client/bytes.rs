@@ -39,10 +39,10 @@ pub(super) async fn exchange(
     .await;
     done.seen.length = returned.length;
     made?;
-    done.keep = returned.due.is_some();
     if returned.differs {
         return Err(Fault::new(Failure::Body, "other bytes came back than were sent"));
     }
+    done.keep = returned.due == Some(returned.length);
     Ok(())
 }
 
