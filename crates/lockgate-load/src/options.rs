@@ -14,7 +14,7 @@ use lockgate_net::tls::{
     CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
 };
 
-use crate::expect::Expect;
+use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError};
 use crate::schedule::Schedule;
@@ -179,6 +179,7 @@ impl Options {
         if self.proxy_user.is_some() && self.proxy.is_none() {
             return together("--proxy-user needs --proxy");
         }
+        self.check_for_schemes()?;
         if let Some(method) = self.method.as_ref().filter(|method| !is_token(method.as_bytes())) {
             return Err(OptionsError::Field(method.clone(), "a method is letters"));
         }
@@ -191,6 +192,33 @@ impl Options {
             if value.chars().any(|char| char.is_control() && char != '\t') {
                 return Err(OptionsError::Field(format!("{name}: {value}"), "it has control characters"));
             }
+        }
+        Ok(())
+    }
+
+    /// What a scheme has no use for is not passed over in silence.
+    fn check_for_schemes(&self) -> Result<(), OptionsError> {
+        let schemes = self.urls.iter().map(|url| Ok(Url::parse(url)?.scheme));
+        let schemes = schemes.collect::<Result<Vec<_>, UrlError>>()?;
+        let is_http = |scheme: &Scheme| matches!(scheme, Scheme::Http | Scheme::Https);
+        let is_bytes = |scheme: &Scheme| matches!(scheme, Scheme::Tcp | Scheme::Tls);
+        let (all_http, some_bytes) = (schemes.iter().all(is_http), schemes.iter().any(is_bytes));
+        for (option, said, fits, fitting) in [
+            ("--method", self.method.is_some(), all_http, "http and https"),
+            ("--header", !self.headers.is_empty(), !some_bytes, "http, https, ws and wss"),
+            ("--header-any", !self.varying.is_empty(), all_http, "http and https"),
+            ("--expect-sha256", self.expect.wants_hash(), all_http, "http and https"),
+        ] {
+            if said && !fits {
+                return Err(OptionsError::Together(format!("{option} is for {fitting} only")));
+            }
+        }
+        if some_bytes
+            && self.body.is_empty()
+            && matches!(self.expect.length, Length::First | Length::Exactly(0))
+        {
+            let text = "tcp and tls need something to send, or an --expect-length of what comes by itself";
+            return Err(OptionsError::Together(text.to_owned()));
         }
         Ok(())
     }

@@ -249,7 +249,8 @@ impl Crew {
             // A thread that has gone has told why.
             let _ = order.send(Order { stage: Arc::clone(&shared), begin });
         }
-        let gathered = self.gather(begin, tell)?;
+        // The other threads would go on to the end of the stage.
+        let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
         let whole = begin.elapsed();
         let own = self.own.cpu().unwrap_or_default().since(own_before);
         let elapsed = match stage.until {

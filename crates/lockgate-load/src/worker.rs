@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::client::{self, Done, Fault, Link, Scratch};
 use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
@@ -117,9 +118,13 @@ pub(crate) fn run(setup: Setup) {
 }
 
 fn pin_to(cpu: usize) -> io::Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
+    let refused = |error: io::Error| io::Error::new(error.kind(), format!("CPU {cpu}: {error}"));
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(io::ErrorKind::InvalidInput.into()));
+    }
     set.set(cpu);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    sched_setaffinity(None, &set).map_err(|errno| refused(errno.into()))
 }
 
 async fn work(setup: Setup) -> io::Result<()> {

@@ -4,7 +4,7 @@
 //! those of the program.
 
 mod answers;
-// mod beginning;
+mod beginning;
 mod counts;
 // mod echoes;
 mod failures;
