@@ -14,7 +14,7 @@ use crate::client::{self, Done, Fault, Scratch};
 use crate::plan::Plan;
 use crate::result::{Failure, FirstAnswer};
 use crate::run::StartError;
-use crate::target::Target;
+use crate::target::{Ask, Target};
 use crate::worker::{Stop, TICK};
 
 /// Asks each target once. Addresses that do not answer are struck out.
@@ -65,7 +65,7 @@ async fn one(plan: &mut Plan, place: usize, stop: &Stop) -> Result<Option<FirstA
         // What went wrong is nothing to hold others against.
         Err(_) if plan.anyway => {}
         Err(fault) => {
-            let text = format!("{}{}", fault.text, advice(&fault, &done));
+            let text = format!("{}{}", fault.text, advice(target, &fault, &done));
             return Err(StartError::First { target: target.written.clone(), text });
         }
     }
@@ -85,7 +85,7 @@ async fn try_all(
 ) -> (Option<Negotiated>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     for (place, address) in target.peer.addresses.iter().enumerate() {
-        match client::open(target, address, scratch).await {
+        match client::open(target, address, scratch, done).await {
             Ok(mut link) => {
                 target.peer.choose(place);
                 let made = client::exchange(&mut link, target, scratch, done).await;
@@ -98,9 +98,9 @@ async fn try_all(
 }
 
 /// What to do about it.
-fn advice(fault: &Fault, done: &Done) -> String {
+fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
     match fault.failure {
-        Failure::Status => {
+        Failure::Status if matches!(target.ask, Ask::Http(_)) => {
             let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \

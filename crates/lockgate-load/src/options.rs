@@ -242,7 +242,6 @@ impl Options {
     }
 
     fn targets(&self) -> Result<Vec<Target>, OptionsError> {
-        let connector = self.connector()?;
         let mut peers: Vec<((Scheme, String, u16), Arc<Peer>)> = Vec::new();
         let mut targets = Vec::new();
         for (place, written) in self.urls.iter().enumerate() {
@@ -254,7 +253,7 @@ impl Options {
             let peer = match known {
                 Some((_, peer)) => Arc::clone(peer),
                 None => {
-                    let peer = Arc::new(self.peer(&url, connector.as_ref())?);
+                    let peer = Arc::new(self.peer(&url)?);
                     peers.push((key, Arc::clone(&peer)));
                     peer
                 }
@@ -270,17 +269,18 @@ impl Options {
         Ok(targets)
     }
 
-    fn connector(&self) -> Result<Option<Arc<Connector>>, OptionsError> {
-        let secure =
-            self.urls.iter().filter_map(|url| Url::parse(url).ok()).any(|url| url.scheme.is_secure());
-        if !secure {
-            return Ok(None);
-        }
+    fn connector(&self, scheme: Scheme) -> Result<Option<Arc<Connector>>, OptionsError> {
+        // Bytes are of no protocol that could be named.
+        let alpn = match scheme {
+            Scheme::Https | Scheme::Wss => vec![b"http/1.1".to_vec()],
+            Scheme::Tls => Vec::new(),
+            Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
+        };
         let Tls { versions, suites, groups, .. } = &self.tls;
         let policy = Policy::from_names(&borrowed(versions), &borrowed(suites), &borrowed(groups))?;
         let settings = ClientSettings {
             name: self.tls.name.clone(),
-            alpn: vec![b"http/1.1".to_vec()],
+            alpn,
             policy,
             resume: self.tls.resume,
             identity: self.tls.identity.clone(),
@@ -289,7 +289,7 @@ impl Options {
         Ok(Some(Arc::new(Connector::new(settings)?)))
     }
 
-    fn peer(&self, url: &Url, connector: Option<&Arc<Connector>>) -> Result<Peer, OptionsError> {
+    fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
         let through = match &self.proxy {
             None => None,
             Some(written) => {
@@ -311,7 +311,7 @@ impl Options {
             addresses,
             host: url.host.clone(),
             port: url.port,
-            tls: connector.filter(|_| url.scheme.is_secure()).cloned(),
+            tls: self.connector(url.scheme)?,
             through: through.map(|(_, written)| Through { written, authorization }),
             proxy_protocol: self.proxy_protocol,
             chosen: Default::default(),

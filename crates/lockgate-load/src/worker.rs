@@ -233,6 +233,9 @@ impl Worker {
             self.note(turn, begun, made, &done);
             if refused && !turn.scheduled {
                 self.pause(PAUSE).await;
+            } else if refused {
+                // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -284,7 +287,7 @@ impl Worker {
                 self.tally.borrow_mut().reused += 1;
                 link
             }
-            None => link.insert(self.open(target, scratch).await?),
+            None => link.insert(self.open(target, scratch, done).await?),
         };
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
@@ -292,10 +295,10 @@ impl Worker {
         judged
     }
 
-    async fn open(&self, target: &Target, scratch: &mut Scratch) -> Result<Link, Fault> {
+    async fn open(&self, target: &Target, scratch: &mut Scratch, done: &mut Done) -> Result<Link, Fault> {
         let begun = self.pace.now();
         let link = loop {
-            match client::open(target, target.peer.address(), scratch).await {
+            match client::open(target, target.peer.address(), scratch, done).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,
