@@ -57,7 +57,7 @@ pub(crate) struct Done {
     pub(crate) keep: bool,
 }
 
-/// Opens a connection for `target` at `address`.
+/// Opens a connection for `target` at `address`; what a WebSocket takes to open is in `done`.
 ///
 /// # Errors
 /// When none comes about, or it does not become what is spoken.
@@ -65,10 +65,11 @@ pub(crate) async fn open(
     target: &Target,
     address: &dial::Target,
     scratch: &mut Scratch,
+    done: &mut Done,
 ) -> Result<Link, Fault> {
     let mut link = link::open(&target.peer, address, &scratch.blocks).await?;
     if let Ask::WebSocket(asked) = &target.ask {
-        messages::upgrade(&mut link, &asked.head, scratch).await?;
+        messages::upgrade(&mut link, &asked.head, scratch, done).await?;
     }
     Ok(link)
 }
@@ -85,7 +86,9 @@ pub(crate) async fn exchange(
 ) -> Result<(), Fault> {
     match &target.ask {
         Ask::Http(request) => http::exchange(link, request, &target.expect, scratch, done).await?,
-        Ask::WebSocket(asked) => messages::exchange(link, &asked.message, scratch, done).await?,
+        Ask::WebSocket(asked) => {
+            messages::exchange(link, &asked.message, &target.expect, scratch, done).await?
+        }
         Ask::Bytes(body) => bytes::exchange(link, body, &target.expect, scratch, done).await?,
     }
     let judged = target.expect.judge(&done.seen);

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use lockgate_net::stream::Blocks;
@@ -13,8 +14,8 @@ use crate::client::{self, Done, Fault, Scratch};
 use crate::plan::Plan;
 use crate::result::{Failure, FirstAnswer};
 use crate::run::StartError;
-use crate::target::Target;
-use crate::worker::Stop;
+use crate::target::{Ask, Target};
+use crate::worker::{Stop, TICK};
 
 /// Asks each target once. Addresses that do not answer are struck out.
 ///
@@ -25,44 +26,55 @@ pub(crate) fn ask(plan: &mut Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, Star
     runtime.block_on(async {
         let mut answers = Vec::new();
         for place in 0..plan.targets.len() {
-            if stop.is_asked() {
-                break;
-            }
-            answers.push(one(plan, place).await?);
+            let Some(answer) = one(plan, place, stop).await? else { break };
+            answers.push(answer);
         }
         Ok(answers)
     })
 }
 
-async fn one(plan: &mut Plan, place: usize) -> Result<FirstAnswer, StartError> {
+/// `None` when the run was ended meanwhile.
+async fn one(plan: &mut Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswer>, StartError> {
     let blocks = Blocks::new();
     let mut scratch = Scratch::new(blocks, Rng::new());
     let timer = Timer::new()?;
-    timer.set(plan.timeout)?;
+    timer.set(Duration::ZERO)?;
+    let begun = Instant::now();
     let mut done = Done::default();
-    let (tls, made) = {
+    let asked = {
         let mut asking = pin!(try_all(&plan.targets[place], &mut scratch, &mut done));
-        poll_fn(|cx| match timer.poll(cx) {
-            Poll::Ready(_) => {
-                let text = format!("no whole answer within {:?}", plan.timeout);
-                Poll::Ready((None, Err(Fault::new(Failure::Timeout, text))))
+        poll_fn(|cx| {
+            while timer.poll(cx)?.is_ready() {
+                if stop.is_asked() {
+                    return Poll::Ready(Ok::<_, StartError>(None));
+                }
+                if begun.elapsed() >= plan.timeout {
+                    let text = format!("no whole answer within {:?}", plan.timeout);
+                    return Poll::Ready(Ok(Some((None, Err(Fault::new(Failure::Timeout, text))))));
+                }
+                timer.set(TICK)?;
             }
-            Poll::Pending => asking.as_mut().poll(cx),
+            asking.as_mut().poll(cx).map(|made| Ok(Some(made)))
         })
-        .await
+        .await?
     };
+    let Some((tls, made)) = asked else { return Ok(None) };
     let target = &mut plan.targets[place];
-    if let (Err(fault), false) = (made, plan.anyway) {
-        let text = format!("{}{}", fault.text, advice(&fault, &done));
-        return Err(StartError::First { target: target.written.clone(), text });
+    match made {
+        Ok(()) => target.expect.learn(&done.seen),
+        // What went wrong is nothing to hold others against.
+        Err(_) if plan.anyway => {}
+        Err(fault) => {
+            let text = format!("{}{}", fault.text, advice(target, &fault, &done));
+            return Err(StartError::First { target: target.written.clone(), text });
+        }
     }
-    target.expect.learn(&done.seen);
-    Ok(FirstAnswer {
+    Ok(Some(FirstAnswer {
         target: target.written.clone(),
         status: done.seen.status,
         length: done.seen.length,
         tls: tls.map(|tls| format!("{} {}", tls.version, tls.cipher)),
-    })
+    }))
 }
 
 /// Asks at one address after the other until one can be connected to; the others are not asked again.
@@ -73,7 +85,7 @@ async fn try_all(
 ) -> (Option<Negotiated>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     for (place, address) in target.peer.addresses.iter().enumerate() {
-        match client::open(target, address, scratch).await {
+        match client::open(target, address, scratch, done).await {
             Ok(mut link) => {
                 target.peer.choose(place);
                 let made = client::exchange(&mut link, target, scratch, done).await;
@@ -86,9 +98,9 @@ async fn try_all(
 }
 
 /// What to do about it.
-fn advice(fault: &Fault, done: &Done) -> String {
+fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
     match fault.failure {
-        Failure::Status => {
+        Failure::Status if matches!(target.ask, Ask::Http(_)) => {
             let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \

@@ -14,7 +14,7 @@ use lockgate_net::tls::{
     CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
 };
 
-use crate::expect::Expect;
+use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError};
 use crate::schedule::Schedule;
@@ -179,6 +179,7 @@ impl Options {
         if self.proxy_user.is_some() && self.proxy.is_none() {
             return together("--proxy-user needs --proxy");
         }
+        self.check_for_schemes()?;
         if let Some(method) = self.method.as_ref().filter(|method| !is_token(method.as_bytes())) {
             return Err(OptionsError::Field(method.clone(), "a method is letters"));
         }
@@ -191,6 +192,33 @@ impl Options {
             if value.chars().any(|char| char.is_control() && char != '\t') {
                 return Err(OptionsError::Field(format!("{name}: {value}"), "it has control characters"));
             }
+        }
+        Ok(())
+    }
+
+    /// What a scheme has no use for is not passed over in silence.
+    fn check_for_schemes(&self) -> Result<(), OptionsError> {
+        let schemes = self.urls.iter().map(|url| Ok(Url::parse(url)?.scheme));
+        let schemes = schemes.collect::<Result<Vec<_>, UrlError>>()?;
+        let is_http = |scheme: &Scheme| matches!(scheme, Scheme::Http | Scheme::Https);
+        let is_bytes = |scheme: &Scheme| matches!(scheme, Scheme::Tcp | Scheme::Tls);
+        let (all_http, some_bytes) = (schemes.iter().all(is_http), schemes.iter().any(is_bytes));
+        for (option, said, fits, fitting) in [
+            ("--method", self.method.is_some(), all_http, "http and https"),
+            ("--header", !self.headers.is_empty(), !some_bytes, "http, https, ws and wss"),
+            ("--header-any", !self.varying.is_empty(), all_http, "http and https"),
+            ("--expect-sha256", self.expect.wants_hash(), all_http, "http and https"),
+        ] {
+            if said && !fits {
+                return Err(OptionsError::Together(format!("{option} is for {fitting} only")));
+            }
+        }
+        if some_bytes
+            && self.body.is_empty()
+            && matches!(self.expect.length, Length::First | Length::Exactly(0))
+        {
+            let text = "tcp and tls need something to send, or an --expect-length of what comes by itself";
+            return Err(OptionsError::Together(text.to_owned()));
         }
         Ok(())
     }
@@ -214,7 +242,6 @@ impl Options {
     }
 
     fn targets(&self) -> Result<Vec<Target>, OptionsError> {
-        let connector = self.connector()?;
         let mut peers: Vec<((Scheme, String, u16), Arc<Peer>)> = Vec::new();
         let mut targets = Vec::new();
         for (place, written) in self.urls.iter().enumerate() {
@@ -226,7 +253,7 @@ impl Options {
             let peer = match known {
                 Some((_, peer)) => Arc::clone(peer),
                 None => {
-                    let peer = Arc::new(self.peer(&url, connector.as_ref())?);
+                    let peer = Arc::new(self.peer(&url)?);
                     peers.push((key, Arc::clone(&peer)));
                     peer
                 }
@@ -242,17 +269,18 @@ impl Options {
         Ok(targets)
     }
 
-    fn connector(&self) -> Result<Option<Arc<Connector>>, OptionsError> {
-        let secure =
-            self.urls.iter().filter_map(|url| Url::parse(url).ok()).any(|url| url.scheme.is_secure());
-        if !secure {
-            return Ok(None);
-        }
+    fn connector(&self, scheme: Scheme) -> Result<Option<Arc<Connector>>, OptionsError> {
+        // Bytes are of no protocol that could be named.
+        let alpn = match scheme {
+            Scheme::Https | Scheme::Wss => vec![b"http/1.1".to_vec()],
+            Scheme::Tls => Vec::new(),
+            Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
+        };
         let Tls { versions, suites, groups, .. } = &self.tls;
         let policy = Policy::from_names(&borrowed(versions), &borrowed(suites), &borrowed(groups))?;
         let settings = ClientSettings {
             name: self.tls.name.clone(),
-            alpn: vec![b"http/1.1".to_vec()],
+            alpn,
             policy,
             resume: self.tls.resume,
             identity: self.tls.identity.clone(),
@@ -261,7 +289,7 @@ impl Options {
         Ok(Some(Arc::new(Connector::new(settings)?)))
     }
 
-    fn peer(&self, url: &Url, connector: Option<&Arc<Connector>>) -> Result<Peer, OptionsError> {
+    fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
         let through = match &self.proxy {
             None => None,
             Some(written) => {
@@ -283,7 +311,7 @@ impl Options {
             addresses,
             host: url.host.clone(),
             port: url.port,
-            tls: connector.filter(|_| url.scheme.is_secure()).cloned(),
+            tls: self.connector(url.scheme)?,
             through: through.map(|(_, written)| Through { written, authorization }),
             proxy_protocol: self.proxy_protocol,
             chosen: Default::default(),

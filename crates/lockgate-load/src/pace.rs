@@ -57,10 +57,20 @@ struct Share {
     timeout: Moment,
 }
 
+/// What time it is.
+#[derive(Debug)]
+enum Clock {
+    /// By the system, since the pace was made.
+    Running(Instant),
+    /// By a test.
+    #[cfg(test)]
+    Set(Cell<Moment>),
+}
+
 /// The clients of one thread and the stage that they are in.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    zero: Instant,
+    clock: Clock,
     slots: Vec<Slot>,
     /// Clients that wait, the one that waits longest first.
     waiting: RefCell<VecDeque<usize>>,
@@ -78,7 +88,7 @@ impl Pace {
     /// When there is no descriptor for its alarm.
     pub(crate) fn new(clients: usize) -> io::Result<Self> {
         Ok(Self {
-            zero: Instant::now(),
+            clock: Clock::Running(Instant::now()),
             slots: (0..clients).map(|_| Slot::default()).collect(),
             waiting: RefCell::default(),
             share: RefCell::default(),
@@ -90,12 +100,20 @@ impl Pace {
 
     /// Now.
     pub(crate) fn now(&self) -> Moment {
-        nanoseconds(self.zero.elapsed())
+        match &self.clock {
+            Clock::Running(zero) => nanoseconds(zero.elapsed()),
+            #[cfg(test)]
+            Clock::Set(now) => now.get(),
+        }
     }
 
     /// That moment.
     pub(crate) fn at(&self, instant: Instant) -> Moment {
-        nanoseconds(instant.saturating_duration_since(self.zero))
+        match &self.clock {
+            Clock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
+            #[cfg(test)]
+            Clock::Set(now) => now.get(),
+        }
     }
 
     /// Begins a stage, of which some turns are this thread's.
@@ -122,13 +140,12 @@ impl Pace {
     /// Ends the stage now: no turn is given any more.
     pub(crate) fn stop(&self) {
         if let Some(share) = &mut *self.share.borrow_mut() {
-            share.end = 0;
             share.left = 0;
         }
         self.look_for_the_end();
     }
 
-    /// When the stage ends, if time ends it and it has not ended early.
+    /// When the stage ends, if time ends it.
     pub(crate) fn end(&self) -> Option<Moment> {
         self.share.borrow().as_ref().map(|share| share.end)
     }
@@ -163,8 +180,9 @@ impl Pace {
         if slot.waker.borrow().is_none() {
             *slot.waker.borrow_mut() = Some(cx.waker().clone());
         }
-        // Whoever comes finds that others wait only when no turn is due.
-        if let Some(turn) = self.take(false) {
+        // Where others wait, a turn that is due is one that the alarm has not come to yet.
+        let awaited = !self.waiting.borrow().is_empty();
+        if let Some(turn) = self.take(awaited) {
             return Poll::Ready(turn);
         }
         slot.waiting.set(true);
@@ -324,4 +342,173 @@ pub(crate) struct Own {
 /// As far as they can be counted: 584 years.
 pub(crate) fn nanoseconds(duration: Duration) -> Moment {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Rate, Schedule};
+
+    const SECOND: Moment = 1_000_000_000;
+
+    /// Two clients at moment 0, with nothing to do yet, in a runtime that the alarm needs.
+    fn paced(test: impl FnOnce(&Pace)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let mut pace = Pace::new(2).unwrap();
+            pace.clock = Clock::Set(Cell::new(0));
+            test(&pace);
+        });
+    }
+
+    impl Pace {
+        fn set(&self, now: Moment) {
+            let Clock::Set(clock) = &self.clock else { panic!("it runs by itself") };
+            clock.set(now);
+        }
+
+        /// The client's turn, if it has one now.
+        fn ask(&self, client: usize) -> Option<Turn> {
+            match self.poll_turn(client, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(turn) => Some(turn),
+                Poll::Pending => None,
+            }
+        }
+
+        fn start(&self, shape: Loop, until: Until, timeout: Duration, first: usize, stride: usize) {
+            let stage = Stage { round: 1, name: String::new(), shape, until };
+            self.begin(self.now(), &stage, timeout, Own { first, stride });
+        }
+    }
+
+    fn every_tenth() -> Loop {
+        Loop::Open(Schedule::Constant(Rate::new(10.0).unwrap()))
+    }
+
+    fn due(due: Moment, awaited: bool) -> Option<Turn> {
+        Some(Turn { due, scheduled: true, awaited })
+    }
+
+    #[test]
+    fn turns_come_when_they_are_due_and_late_ones_are_still_due_when_they_were() {
+        paced(|pace| {
+            pace.start(every_tenth(), Until::Time(Duration::from_secs(1)), Duration::from_secs(60), 0, 1);
+            assert_eq!((pace.ask(0), pace.ask(0)), (due(0, false), None));
+            pace.set(SECOND / 10);
+            // What it is late by was nobody's but ours: somebody waited.
+            pace.deal();
+            assert_eq!(pace.ask(0), due(SECOND / 10, true));
+            // Nobody was there for the next three.
+            pace.set(SECOND / 2 - 1);
+            for tenth in 2..5 {
+                assert_eq!(pace.ask(0), due(tenth * SECOND / 10, false));
+            }
+            assert_eq!(pace.ask(0), None);
+            // From the end on none is due; those before it are.
+            pace.set(2 * SECOND);
+            let rest: Vec<_> = std::iter::from_fn(|| pace.ask(1)).map(|turn| turn.due).collect();
+            assert_eq!(rest, [5, 6, 7, 8, 9].map(|tenth| tenth * SECOND / 10));
+        });
+    }
+
+    #[test]
+    fn who_comes_for_a_turn_before_the_alarm_gave_it_to_who_waits_takes_one_that_was_awaited() {
+        paced(|pace| {
+            pace.start(every_tenth(), Until::Count(3), Duration::from_secs(60), 1, 1);
+            assert_eq!(pace.ask(0), None);
+            pace.set(SECOND / 10 + 7);
+            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+        });
+    }
+
+    #[test]
+    fn an_absurd_rate_makes_no_absurd_queue() {
+        paced(|pace| {
+            let shape = Loop::Open(Schedule::Constant(Rate::new(Rate::HIGHEST).unwrap()));
+            let hour = Duration::from_secs(3600);
+            pace.start(shape, Until::Time(hour), Duration::from_secs(1), 0, 2);
+            assert_eq!((pace.ask(0).unwrap().due, pace.ask(0)), (0, None));
+            // Half an hour later what was due a second ago is in time as yet, and half of it is this thread's.
+            pace.set(1800 * SECOND);
+            assert_eq!(pace.ask(1).unwrap().due, 1799 * SECOND);
+            // The one that the first client was given when it came, and that of now.
+            assert_eq!(pace.take_unsent(), 1799 * SECOND / 2 - 1);
+            assert_eq!(pace.take_unsent(), 0);
+            pace.set(2 * 3600 * SECOND);
+            assert_eq!((pace.ask(1), pace.ask(0)), (None, None));
+            assert!(pace.is_over());
+            assert_eq!(pace.take_unsent(), 1801 * SECOND / 2 - 1);
+        });
+    }
+
+    #[test]
+    fn a_count_holds_whoever_is_late() {
+        paced(|pace| {
+            let shape = Loop::Open(Schedule::Constant(Rate::new(1000.0).unwrap()));
+            pace.start(shape, Until::Count(10), Duration::from_millis(1), 0, 1);
+            pace.set(SECOND);
+            assert_eq!((pace.ask(0), pace.ask(1)), (None, None));
+            assert!(pace.is_over());
+            assert_eq!(pace.take_unsent(), 10);
+        });
+    }
+
+    #[test]
+    fn threads_share_a_schedule_and_a_count_without_a_gap() {
+        for (count, threads) in [(10, 3), (2, 4), (1, 1), (12, 4)] {
+            let mut all = Vec::new();
+            for first in 0..threads {
+                paced(|pace| {
+                    pace.start(every_tenth(), Until::Count(count), Duration::from_secs(60), first, threads);
+                    pace.set(59 * SECOND);
+                    all.extend(std::iter::from_fn(|| pace.ask(0)).map(|turn| turn.due));
+                });
+            }
+            all.sort_unstable();
+            assert_eq!(all, (0..count).map(|tenth| tenth * SECOND / 10).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_has_a_turn_for_everybody_until_its_end() {
+        paced(|pace| {
+            let until = Until::Time(Duration::from_secs(1));
+            pace.start(Loop::Closed, until, Duration::from_secs(60), 0, 1);
+            for now in [0, 1, SECOND - 1] {
+                pace.set(now);
+                assert_eq!(pace.ask(0), Some(Turn { due: now, scheduled: false, awaited: false }));
+            }
+            pace.set(SECOND);
+            assert_eq!((pace.ask(0), pace.is_over(), pace.ask(1), pace.is_over()), (None, false, None, true));
+        });
+    }
+
+    #[test]
+    fn a_stage_that_is_stopped_has_no_turn_left_and_the_same_end() {
+        for shape in [Loop::Closed, every_tenth()] {
+            paced(|pace| {
+                pace.start(shape, Until::Time(Duration::from_secs(1)), Duration::from_secs(60), 0, 1);
+                assert!(pace.ask(0).is_some());
+                pace.stop();
+                pace.set(SECOND / 2);
+                assert_eq!((pace.ask(0), pace.ask(1), pace.is_over()), (None, None, true));
+                assert_eq!(pace.end(), Some(SECOND), "what ends now is not late");
+            });
+        }
+    }
+
+    #[test]
+    fn deadlines_are_seen_by_the_sweep_and_by_all_when_it_is_over() {
+        paced(|pace| {
+            pace.expect_by(0, Some(5));
+            pace.expect_by(1, Some(6));
+            pace.set(5);
+            pace.sweep(false);
+            assert_eq!([0, 1].map(|client| pace.is_overdue(client)), [true, false]);
+            pace.sweep(true);
+            assert!(pace.is_overdue(1));
+            pace.expect_by(1, Some(6));
+            assert!(!pace.is_overdue(1));
+        });
+    }
 }

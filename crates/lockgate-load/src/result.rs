@@ -158,7 +158,7 @@ pub struct Tally {
     pub resumed: u64,
     /// Exchanges on connections that had had one before.
     pub reused: u64,
-    /// Bytes of messages sent, heads included; under TLS those inside it.
+    /// Bytes of messages sent, heads included; under TLS those inside it. Without PROXY headers and what a CONNECT takes.
     pub sent: u64,
     /// Bytes of messages received, likewise.
     pub received: u64,

@@ -269,7 +269,8 @@ impl Crew {
             // A thread that has gone has told why.
             let _ = order.send(Order { stage: Arc::clone(&shared), begin });
         }
-        let gathered = self.gather(begin, tell)?;
+        // The other threads would go on to the end of the stage.
+        let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
         let whole = begin.elapsed();
         let own = self.own.cpu().unwrap_or_default().since(own_before);
         let elapsed = match stage.until {
@@ -286,7 +287,8 @@ impl Crew {
             let used = interface.used(before, interface.moved(), whole);
             if used >= FULL {
                 let name = &interface.name;
-                let text = format!("the link was the limit: {name} was used by {:.0} % of its speed", used * 100.0);
+                let text =
+                    format!("the link was the limit: {name} was used by {:.0} % of its speed", used * 100.0);
                 invalid.push(Invalid { limit: Limit::Link, text });
             }
         }

@@ -175,11 +175,6 @@ impl Scheme {
         ("tls", Self::Tls),
     ];
 
-    /// Whether it is under TLS.
-    pub fn is_secure(self) -> bool {
-        matches!(self, Self::Https | Self::Wss | Self::Tls)
-    }
-
     fn default_port(self) -> Option<u16> {
         match self {
             Self::Http | Self::Ws => Some(80),

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::client::{self, Done, Fault, Link, Scratch};
 use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
@@ -22,7 +23,7 @@ use crate::result::{Failure, Tally};
 use crate::target::Target;
 
 /// How often deadlines are looked at, in time.
-const TICK: Duration = Duration::from_millis(10);
+pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks until a client tries again after it could not connect: whoever refuses would be asked without end.
 const PAUSE: usize = 10;
 const SECOND: Moment = 1_000_000_000;
@@ -117,9 +118,13 @@ pub(crate) fn run(setup: Setup) {
 }
 
 fn pin_to(cpu: usize) -> io::Result<()> {
-    let mut set = rustix::thread::CpuSet::new();
+    let refused = |error: io::Error| io::Error::new(error.kind(), format!("CPU {cpu}: {error}"));
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(refused(io::ErrorKind::InvalidInput.into()));
+    }
     set.set(cpu);
-    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    sched_setaffinity(None, &set).map_err(|errno| refused(errno.into()))
 }
 
 async fn work(setup: Setup) -> io::Result<()> {
@@ -228,6 +233,9 @@ impl Worker {
             self.note(turn, begun, made, &done);
             if refused && !turn.scheduled {
                 self.pause(PAUSE).await;
+            } else if refused {
+                // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
+                tokio::task::yield_now().await;
             }
         }
     }
@@ -256,7 +264,8 @@ impl Worker {
             let text = if link.is_some() { "no whole answer in time" } else { "not connected in time" };
             Err(Fault::new(Failure::Timeout, text))
         });
-        if made.is_err() || !done.keep {
+        // An answer that is whole and another than was expected leaves its connection as good as it was.
+        if !done.keep {
             *link = None;
         }
         made
@@ -278,7 +287,7 @@ impl Worker {
                 self.tally.borrow_mut().reused += 1;
                 link
             }
-            None => link.insert(self.open(target, scratch).await?),
+            None => link.insert(self.open(target, scratch, done).await?),
         };
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
@@ -286,10 +295,10 @@ impl Worker {
         judged
     }
 
-    async fn open(&self, target: &Target, scratch: &mut Scratch) -> Result<Link, Fault> {
+    async fn open(&self, target: &Target, scratch: &mut Scratch, done: &mut Done) -> Result<Link, Fault> {
         let begun = self.pace.now();
         let link = loop {
-            match client::open(target, target.peer.address(), scratch).await {
+            match client::open(target, target.peer.address(), scratch, done).await {
                 // The backlog of a Unix socket is full: over TCP the kernel would try again by itself.
                 Err(fault) if fault.again => self.pause(1).await,
                 opened => break opened?,

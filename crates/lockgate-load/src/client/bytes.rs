@@ -33,16 +33,20 @@ pub(super) async fn exchange(
         let uploaded = upload.poll(cx, &mut link.stream, &scratch.blocks);
         done.sent = upload.sent;
         ready!(poll(&mut returned, cx, link, done))?;
+        // Too much is a failure already; who sends it may wait for us to take it.
+        if returned.due.is_some_and(|due| returned.length > due) {
+            return Poll::Ready(Ok(()));
+        }
         // What was to be sent is part of the exchange where nothing must come back.
         uploaded.map_err(|error| Fault::broken(&error))
     })
     .await;
     done.seen.length = returned.length;
     made?;
-    done.keep = returned.due.is_some();
     if returned.differs {
         return Err(Fault::new(Failure::Body, "other bytes came back than were sent"));
     }
+    done.keep = returned.due == Some(returned.length);
     Ok(())
 }
 

@@ -3,12 +3,15 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
+use fastrand::Rng;
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode};
+use lockgate_net::stream::{Blocks, StreamError};
 
 use super::returned::Returned;
 use super::upload::Upload;
 use super::{Done, Fault, Link, Scratch};
+use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Body;
 use crate::websocket::frame::{self, Decoder, Opcode, Part};
@@ -21,17 +24,23 @@ const LIMIT: u64 = 1 << 30;
 ///
 /// # Errors
 /// When the server does not want it.
-pub(super) async fn upgrade(link: &mut Link, head: &[u8], scratch: &mut Scratch) -> Result<(), Fault> {
+pub(super) async fn upgrade(
+    link: &mut Link,
+    head: &[u8],
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<(), Fault> {
     let handshake = Handshake::random();
     scratch.fields.clear();
     handshake.write(&mut scratch.fields);
     encode::end(&mut scratch.fields);
     let mut upload = Upload::new([head, &scratch.fields, &[]]);
-    let (mut progress, mut done) = (Progress::default(), Done::default());
+    let mut progress = Progress::default();
     let answer = &mut scratch.head;
     poll_fn(|cx| {
         // Who takes no more may have answered all the same.
         let _ = upload.poll(cx, &mut link.stream, &scratch.blocks);
+        done.sent = upload.sent;
         loop {
             if !link.inbox.is_empty() {
                 let parsed = parse::response(link.inbox.bytes(), &mut progress, &Limits::default(), answer);
@@ -45,15 +54,19 @@ pub(super) async fn upgrade(link: &mut Link, head: &[u8], scratch: &mut Scratch)
                     continue;
                 }
             }
-            if !ready!(link.poll_read(cx, &mut done))? {
+            if !ready!(link.poll_read(cx, done))? {
                 return Poll::Ready(Err(Fault::new(Failure::Closed, "closed before an answer")));
             }
         }
     })
     .await?;
     handshake.check(&scratch.head).map_err(|error| {
-        let kind =
-            if matches!(error, HandshakeError::Status(_)) { Failure::Status } else { Failure::Garbage };
+        let kind = if let HandshakeError::Status(status) = error {
+            done.seen.status = Some(status);
+            Failure::Status
+        } else {
+            Failure::Garbage
+        };
         Fault::new(kind, error.to_string())
     })?;
     link.frames = Some(Decoder::new(LIMIT));
@@ -67,6 +80,7 @@ pub(super) async fn upgrade(link: &mut Link, head: &[u8], scratch: &mut Scratch)
 pub(super) async fn exchange(
     link: &mut Link,
     message: &Body,
+    expect: &Expect,
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> Result<(), Fault> {
@@ -79,34 +93,72 @@ pub(super) async fn exchange(
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
     let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
-    let mut returned = Returned::echo(sent);
+    let mut returned = Returned::new(sent, expect);
     let mut upload = Upload::new([fields, &[], &[]]);
-    let mut ping: Option<Vec<u8>> = None;
+    let mut pong = Pong::default();
+    // A handshake has gone before the first one.
+    let before = done.sent;
     let came = poll_fn(|cx| {
-        let _ = upload.poll(cx, &mut link.stream, blocks);
-        done.sent = upload.sent;
-        poll(&mut frames, &mut returned, &mut ping, cx, link, done)
+        let uploaded = upload.poll(cx, &mut link.stream, blocks);
+        let came = poll(&mut frames, &mut returned, &mut pong.ping, cx, link, done);
+        // A server may wait for it, so it does not wait for the message; between frames it must stay.
+        if uploaded.is_ready() {
+            let _ = pong.poll(cx, link, blocks, rng);
+        }
+        done.sent = before + upload.sent + pong.all;
+        came
     })
     .await;
     done.seen.length = returned.length;
     came?;
-    if let Some(payload) = ping {
-        let mut pong = Vec::new();
-        frame::encode(&mut pong, Opcode::Pong, &payload, rng.u32(..).to_ne_bytes());
-        let mut answer = Upload::new([&pong, &[], &[]]);
-        let sent = poll_fn(|cx| answer.poll(cx, &mut link.stream, blocks)).await;
-        sent.map_err(|error| Fault::broken(&error))?;
-        done.sent += pong.len() as u64;
-    }
+    let answered = poll_fn(|cx| pong.poll(cx, link, blocks, rng)).await;
+    done.sent = before + upload.sent + pong.all;
+    answered.map_err(|error| Fault::broken(&error))?;
     if returned.differs {
         return Err(Fault::new(Failure::Body, "another message came back than was sent"));
     }
     link.frames = Some(frames);
-    done.keep = true;
+    done.keep = upload.over;
     Ok(())
 }
 
-/// Completes when a message has come; what was in the latest ping, which alone needs an answer (§5.5.3), goes into `ping`.
+/// Answers to pings; several at once are answered by one (§5.5.3).
+#[derive(Default)]
+struct Pong {
+    /// What was in the latest ping that was not answered.
+    ping: Option<Vec<u8>>,
+    frame: Vec<u8>,
+    /// How much of the frame has left, and how much of all of them.
+    sent: usize,
+    all: u64,
+}
+
+impl Pong {
+    /// Completes when every ping was answered.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        link: &mut Link,
+        blocks: &Blocks,
+        rng: &mut Rng,
+    ) -> Poll<Result<(), StreamError>> {
+        loop {
+            if self.sent == self.frame.len() {
+                let Some(ping) = self.ping.take() else { return link.stream.poll_flush(cx) };
+                self.frame.clear();
+                self.sent = 0;
+                frame::encode(&mut self.frame, Opcode::Pong, &ping, rng.u32(..).to_ne_bytes());
+            }
+            let mut upload = Upload::new([&self.frame[self.sent..], &[], &[]]);
+            let left = upload.poll(cx, &mut link.stream, blocks);
+            self.sent += upload.sent as usize;
+            self.all += upload.sent;
+            ready!(left)?;
+        }
+    }
+}
+
+/// Completes when a message has come; what was in the latest ping goes into `ping`.
 fn poll(
     frames: &mut Decoder,
     returned: &mut Returned<'_>,

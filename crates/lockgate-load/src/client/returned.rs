@@ -26,11 +26,6 @@ impl<'a> Returned<'a> {
         Self { same, due, length: 0, differs: false }
     }
 
-    /// A message that is sent back.
-    pub(super) fn echo(sent: &'a [u8]) -> Self {
-        Self { same: Some(sent), due: Some(sent.len() as u64), length: 0, differs: false }
-    }
-
     /// Looks at what has come.
     pub(super) fn take(&mut self, data: &[u8]) {
         if let Some(sent) = self.same {
@@ -53,13 +48,14 @@ mod tests {
 
     #[test]
     fn what_comes_back_is_compared_piece_by_piece() {
-        let mut returned = Returned::echo(b"abcdef");
+        let echo = Expect::default();
+        let mut returned = Returned::new(b"abcdef", &echo);
         for piece in [&b"ab"[..], b"", b"cde", b"f"] {
             assert!(!returned.is_whole());
             returned.take(piece);
         }
         assert!(returned.is_whole() && !returned.differs);
-        let mut other = Returned::echo(b"abcdef");
+        let mut other = Returned::new(b"abcdef", &echo);
         other.take(b"abcxef");
         assert!(other.differs);
     }

@@ -9,6 +9,7 @@ mod compare;
 mod docs;
 mod http;
 mod limits;
+mod load;
 mod load_live;
 mod proxy_protocol;
 mod relay;

@@ -1,0 +1,126 @@
+//! `lockgate load` against scripted servers: what it counts is what they saw.
+//!
+//! Most tests make the run in this process, where the report is at hand as it is; exit codes, signals and words are
+//! those of the program.
+
+mod answers;
+mod beginning;
+mod counts;
+// mod echoes;
+mod failures;
+// mod open_loop;
+// mod stopping;
+// mod words;
+// mod ways;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lockgate_load::Stop;
+use lockgate_load::expect::{Bytes, Expect, Length};
+use lockgate_load::options::{Options, Tls};
+use lockgate_load::result::{Failure, Report, Tally};
+use lockgate_load::target::Body;
+use lockgate_net::tls::CaSource;
+use lockgate_testkit::{Http, Origin, Serving};
+
+/// What a target of most tests answers: a page of ten bytes.
+const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789";
+
+/// `count` requests to `urls`, one after the other on one connection; nothing else is asked for.
+fn asks(urls: &[&str], count: u64) -> Options {
+    Options {
+        command: Vec::new(),
+        urls: urls.iter().map(ToString::to_string).collect(),
+        weights: Vec::new(),
+        connections: 1,
+        per_connection: None,
+        threads: 1,
+        cpus: Vec::new(),
+        timeout: lockgate_testkit::DEADLINE,
+        profile: None,
+        duration: None,
+        count: Some(count),
+        rounds: 1,
+        warm_up: Duration::ZERO,
+        method: None,
+        headers: Vec::new(),
+        varying: Vec::new(),
+        body: text(""),
+        expect: Expect { status: vec![200..=299], length: Length::First, body: Bytes::Any },
+        unix: None,
+        proxy: None,
+        proxy_user: None,
+        proxy_protocol: None,
+        tls: Tls {
+            ca: CaSource::Anyone,
+            name: None,
+            versions: Vec::new(),
+            suites: Vec::new(),
+            groups: Vec::new(),
+            resume: true,
+            identity: None,
+        },
+        stop_on: Vec::new(),
+        anyway: false,
+        watch: Vec::new(),
+    }
+}
+
+/// A body of this text.
+fn text(text: &str) -> Body {
+    Body::Fixed(text.as_bytes().into())
+}
+
+/// Makes the run.
+fn run(options: &Options) -> Report {
+    let plan = options.plan().unwrap();
+    lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ()).unwrap()
+}
+
+/// Why the run does not begin.
+fn refused(options: &Options) -> String {
+    match options.plan() {
+        Err(error) => error.to_string(),
+        Ok(plan) => lockgate_load::run(plan, &Arc::new(Stop::default()), |_| ()).unwrap_err().to_string(),
+    }
+}
+
+/// Makes a run of one stage; what came of it.
+fn tally(options: &Options) -> Tally {
+    let mut report = run(options);
+    assert_eq!(report.stages.len(), 1);
+    report.stages.remove(0).tally
+}
+
+/// The kinds of failures that there were, and how many of each.
+fn failures(tally: &Tally) -> Vec<(&'static str, u64)> {
+    let counted = Failure::ALL.into_iter().map(|kind| (kind.name(), tally.failures[kind as usize]));
+    counted.filter(|(_, count)| *count > 0).collect()
+}
+
+/// What was said of the first failure of a kind.
+fn example(tally: &Tally, kind: Failure) -> &str {
+    tally.examples[kind as usize].as_deref().unwrap()
+}
+
+/// A target at that address.
+fn at(scheme: &str, serving: &Serving) -> String {
+    format!("{scheme}://{}", serving.address())
+}
+
+/// Answers every other request, over all connections, by a page: the first, the third. For those between it does as it is
+/// told, and closes the connection.
+fn every_other(bad: impl Fn(&mut Http) + Send + Sync + 'static) -> Serving {
+    let place = AtomicUsize::new(0);
+    Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        while http.next_request().is_some() {
+            if place.fetch_add(1, Ordering::SeqCst) % 2 == 1 {
+                return bad(&mut http);
+            }
+            http.send(PAGE);
+        }
+    })
+}

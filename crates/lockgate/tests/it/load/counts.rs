@@ -1,0 +1,243 @@
+//! What is counted, beside what the server has seen: to the request, to the connection, to the byte.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read as _;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockgate_load::options::Options;
+use lockgate_load::result::{Model, Report};
+use lockgate_load::target::{Body, Varying};
+use lockgate_testkit::{Http, Message, Origin, Serving};
+
+use super::{PAGE, asks, at, failures, run, tally, text};
+
+/// Bytes that a server has received and sent.
+#[derive(Default)]
+struct Moved {
+    received: AtomicU64,
+    sent: AtomicU64,
+}
+
+/// Answers whatever has a head and no body by a page, and counts the bytes as they are.
+fn counting(moved: &Arc<Moved>) -> Serving {
+    let moved = Arc::clone(moved);
+    Origin::tcp().serve(move |wire| {
+        let mut unread = Vec::new();
+        let mut read = [0; 4096];
+        loop {
+            let len = wire.read(&mut read).unwrap_or(0);
+            if len == 0 {
+                return;
+            }
+            moved.received.fetch_add(len as u64, Ordering::SeqCst);
+            unread.extend_from_slice(&read[..len]);
+            while let Some(end) = unread.windows(4).position(|four| four == b"\r\n\r\n") {
+                unread.drain(..end + 4);
+                moved.sent.fetch_add(PAGE.len() as u64, Ordering::SeqCst);
+                wire.send(PAGE);
+            }
+        }
+    })
+}
+
+/// Answers by a page, and keeps what it was asked.
+fn keeping(kept: &Arc<Mutex<Vec<Message>>>) -> Serving {
+    let kept = Arc::clone(kept);
+    Origin::tcp().answering(move |request| {
+        kept.lock().unwrap().push(request.clone());
+        PAGE.into()
+    })
+}
+
+#[test]
+fn requests_connections_and_bytes_are_those_that_the_server_saw() {
+    for (connections, threads, per_connection, count) in [
+        (1, 1, None, 1),
+        (1, 1, None, 100),
+        (7, 3, None, 1000),
+        (4, 4, Some(1), 99),
+        (5, 2, Some(3), 100),
+        (8, 3, None, 2),
+    ] {
+        let moved = Arc::new(Moved::default());
+        let server = counting(&moved);
+        let options =
+            Options { connections, threads, per_connection, ..asks(&[&at("http", &server)], count) };
+        let report = run(&options);
+        let tally = &report.stages[0].tally;
+        let case = format!("{connections} {threads} {per_connection:?} {count}");
+        assert_eq!((tally.succeeded(), tally.failed(), tally.cut, tally.late), (count, 0, 0, 0), "{case}");
+        assert_eq!(report.uncounted, 1);
+        assert_eq!(tally.statuses.get(&200), Some(&count));
+        assert_eq!(tally.opened + tally.reused, count, "{case}");
+        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
+        assert_eq!(tally.connect.len(), tally.opened);
+        match per_connection {
+            Some(1) => assert_eq!((tally.opened, tally.reused), (count, 0)),
+            Some(most) => assert!(tally.opened >= count.div_ceil(most), "{case}: {}", tally.opened),
+            None => assert!(tally.opened <= connections as u64, "{case}: {}", tally.opened),
+        }
+        // The first answer's are not counted, and all requests are alike.
+        let received = moved.received.load(Ordering::SeqCst);
+        assert_eq!(received, tally.sent / count * (count + 1), "{case}");
+        assert_eq!(moved.sent.load(Ordering::SeqCst), tally.received / count * (count + 1), "{case}");
+        assert_eq!(tally.received, count * PAGE.len() as u64, "{case}");
+    }
+}
+
+#[test]
+fn a_connection_has_as_many_exchanges_as_it_may() {
+    let per_connection = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&per_connection);
+    let server = Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        let mut requests = 0;
+        while http.next_request().is_some() {
+            requests += 1;
+            http.send(PAGE);
+        }
+        seen.lock().unwrap().push(requests);
+    });
+    let options = Options { per_connection: Some(3), ..asks(&[&at("http", &server)], 10) };
+    let tally = tally(&options);
+    assert_eq!((tally.succeeded(), tally.opened, tally.reused), (10, 4, 6));
+    drop(server);
+    lockgate_testkit::eventually("all connections end", || {
+        let mut seen = per_connection.lock().unwrap().clone();
+        seen.sort_unstable();
+        (seen == [1, 1, 3, 3, 3]).then_some(())
+    });
+}
+
+#[test]
+fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
+    let server = Origin::tcp().answering(|_| PAGE.into());
+    let options = Options { rounds: 3, connections: 2, threads: 2, ..asks(&[&at("http", &server)], 20) };
+    let Report { stages, uncounted, run, .. } = run(&options);
+    assert_eq!((stages.len(), uncounted, run.model), (3, 1, Model::Closed));
+    for (stage, round) in stages.iter().zip(1..) {
+        assert_eq!((stage.round, stage.tally.succeeded()), (round, 20));
+        let seconds: u64 = stage.seconds.iter().map(|second| second.succeeded).sum();
+        assert_eq!(seconds, 20, "seconds add up");
+    }
+    // Connections stay from one stage to the next.
+    assert!(server.accepted() <= 3);
+}
+
+#[test]
+fn a_warm_up_is_made_and_not_counted() {
+    let kept = Arc::default();
+    let server = keeping(&kept);
+    let options = Options { warm_up: Duration::from_millis(50), ..asks(&[&at("http", &server)], 5) };
+    let report = run(&options);
+    assert_eq!(report.stages.len(), 1);
+    assert_eq!(report.stages[0].tally.succeeded(), 5);
+    assert!(report.uncounted > 1, "{}", report.uncounted);
+    assert_eq!(kept.lock().unwrap().len() as u64, report.uncounted + 5);
+}
+
+#[test]
+fn targets_have_their_shares_and_targets_of_one_server_share_its_connections() {
+    let (kept, other) = (Arc::default(), Arc::default());
+    let (server, beside) = (keeping(&kept), keeping(&other));
+    let [a, b] = ["/a", "/b?c"].map(|path| at("http", &server) + path);
+    let options =
+        Options { weights: vec![1, 2, 7], connections: 2, ..asks(&[&a, &b, &at("http", &beside)], 1000) };
+    let tally = tally(&options);
+    assert_eq!((tally.succeeded(), failures(&tally)), (1000, vec![]));
+    let mut asked: HashMap<String, u64> = HashMap::new();
+    for message in kept.lock().unwrap().iter() {
+        *asked.entry(message.first_line().to_owned()).or_default() += 1;
+    }
+    let far = other.lock().unwrap().len() as u64 - 1;
+    let (a, b) = (asked["GET /a HTTP/1.1"] - 1, asked["GET /b?c HTTP/1.1"] - 1);
+    assert_eq!(a + b + far, 1000);
+    // Expected are 100, 200 and 700; so far off is one of 10^14.
+    assert!((20..230).contains(&a) && (90..330).contains(&b) && (560..820).contains(&far), "{a} {b} {far}");
+    assert!(server.accepted() <= 4 && beside.accepted() <= 3);
+}
+
+#[test]
+fn fields_are_sent_as_they_were_written_and_drawn_from_their_lists() {
+    let kept = Arc::default();
+    let server = keeping(&kept);
+    let url = at("http", &server) + "/x?y=1";
+    let options = Options {
+        headers: vec![
+            ("X-Twice".into(), "1".into()),
+            ("X-Twice".into(), "2".into()),
+            ("hOST".into(), "app.test".into()),
+        ],
+        varying: vec![
+            Varying { name: "Accept".into(), values: vec!["a/a".into(), "b/b".into(), "c/c".into()] },
+            Varying { name: "X-One".into(), values: vec!["only".into()] },
+        ],
+        ..asks(&[&url], 300)
+    };
+    assert_eq!(tally(&options).succeeded(), 300);
+    let kept = kept.lock().unwrap();
+    assert_eq!(kept.len(), 301);
+    let mut drawn = HashSet::new();
+    for request in kept.iter() {
+        assert_eq!(request.first_line(), "GET /x?y=1 HTTP/1.1");
+        assert_eq!(request.all("x-twice").collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!((request.field("host"), request.field("x-one")), (Some("app.test"), Some("only")));
+        drawn.insert(request.field("accept").unwrap().to_owned());
+    }
+    assert_eq!(drawn, ["a/a", "b/b", "c/c"].map(str::to_owned).into());
+}
+
+#[test]
+fn bodies_are_sent_whole_and_random_ones_differ() {
+    let kept = Arc::default();
+    let server = keeping(&kept);
+    let options = Options { body: Body::Random(1000), connections: 3, ..asks(&[&at("http", &server)], 20) };
+    let sent = tally(&options);
+    assert_eq!(sent.succeeded(), 20);
+    {
+        let kept = kept.lock().unwrap();
+        let bodies: HashSet<_> = kept.iter().map(|request| request.body.clone()).collect();
+        assert_eq!((kept.len(), bodies.len()), (21, 21));
+        assert!(
+            kept.iter()
+                .all(|request| request.body.len() == 1000 && request.first_line().starts_with("POST / "))
+        );
+        let counted: usize = kept.iter().skip(1).map(|request| request.head.len() + request.body.len()).sum();
+        assert_eq!(sent.sent, counted as u64);
+    }
+    kept.lock().unwrap().clear();
+    for (method, body, length) in [
+        (None, "hello", Some("5")),
+        (Some("PUT"), "", Some("0")),
+        (Some("DELETE"), "", None),
+        (Some("GET"), "x", Some("1")),
+    ] {
+        let options = Options {
+            method: method.map(str::to_owned),
+            body: text(body),
+            ..asks(&[&at("http", &server)], 1)
+        };
+        assert_eq!(tally(&options).succeeded(), 1);
+        let request = kept.lock().unwrap().pop().unwrap();
+        assert!(request.first_line().starts_with(method.unwrap_or("POST")));
+        assert_eq!((request.field("content-length"), request.text()), (length, body));
+    }
+}
+
+/// A closed loop has no moment at which a request was due but the one at which it was sent.
+#[test]
+fn a_closed_loop_has_latency_and_neither_service_nor_lateness() {
+    let place = AtomicUsize::new(0);
+    let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
+        3 => b"HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        _ => PAGE.into(),
+    });
+    let report = run(&asks(&[&at("http", &server)], 10));
+    let stage = &report.stages[0];
+    let tally = &stage.tally;
+    assert_eq!((tally.latency.len(), tally.failed.len(), tally.failed()), (9, 1, 1));
+    assert_eq!((tally.service.len(), tally.lateness.len()), (0, 0));
+    assert_eq!((stage.rate, stage.name.as_str()), (None, "closed loop"));
+}
