@@ -1,5 +1,7 @@
 //! `load`: makes the run that was asked for, and tells of it.
 
+mod interrupts;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,21 +9,24 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use lockgate_load::report::{csv, hdr, html, json, text};
-use lockgate_load::result::Report;
+use lockgate_load::result::{End, Report};
 use lockgate_load::{Progress, Stop};
 
 use crate::cli::load::{Files, Load};
+use interrupts::Interrupts;
 
 /// What `--fail-if` names has come about.
 const BROKEN: u8 = 3;
 
-/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured.
+/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit code that programs have
+/// which such a signal ended: half a run is not what was asked for.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
 pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let plan = load.options.plan()?;
     let stop = Arc::new(Stop::default());
+    let interrupts = Interrupts::ending(&stop)?;
     let report = lockgate_load::run(plan, &stop, |progress| {
         if let Progress::Second { elapsed, second, .. } = progress {
             eprintln!(
@@ -36,6 +41,9 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let broken = load.fail_if.as_ref().map(|condition| condition.broken(&report)).unwrap_or_default();
     for breach in &broken {
         eprintln!("lockgate: {breach}");
+    }
+    if report.end == End::Interrupted {
+        return Ok(interrupts.exit_code());
     }
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }
