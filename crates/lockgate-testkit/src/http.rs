@@ -223,17 +223,22 @@ impl<S: Read + Write> Http<S> {
         request
     }
 
-    /// The next request with its body; `None` when the peer has closed instead, or broken off.
-    ///
-    /// # Panics
-    /// When what comes is none.
-    pub fn next_request(&mut self) -> Option<Message> {
+    /// Waits until more comes; `false` when the peer has closed instead, or broken off.
+    pub fn has_more(&mut self) -> bool {
         if self.unread.is_empty() {
             let mut read = [0; 16 * 1024];
             let len = self.stream.read(&mut read).unwrap_or(0);
             self.unread.extend_from_slice(&read[..len]);
         }
-        if self.unread.is_empty() { None } else { Some(self.request()) }
+        !self.unread.is_empty()
+    }
+
+    /// The next request with its body; `None` when the peer has closed instead, or broken off.
+    ///
+    /// # Panics
+    /// When what comes is none.
+    pub fn next_request(&mut self) -> Option<Message> {
+        if self.has_more() { Some(self.request()) } else { None }
     }
 
     /// An answer with its body to a request of any method but HEAD, as a client reads it; those before the answer

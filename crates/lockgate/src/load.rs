@@ -1,5 +1,6 @@
 //! `load`: makes the run that was asked for, and tells of it.
 
+mod interrupts;
 mod live;
 
 use std::io::Write as _;
@@ -11,21 +12,24 @@ use anyhow::Context as _;
 use lockgate_load::Stop;
 use lockgate_load::push::Push;
 use lockgate_load::report::{csv, hdr, html, json, text};
-use lockgate_load::result::Report;
+use lockgate_load::result::{End, Report};
 
 use crate::cli::load::{Files, Load};
+use interrupts::Interrupts;
 use live::{Shown, View};
 
 /// What `--fail-if` names has come about.
 const BROKEN: u8 = 3;
 
-/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured.
+/// Makes the run; Ctrl-C and TERM end it early, with a report of what was measured and the exit code that programs have
+/// which such a signal ended: half a run is not what was asked for.
 ///
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
 pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let plan = load.options.plan()?;
     let stop = Arc::new(Stop::default());
+    let interrupts = Interrupts::ending(&stop)?;
     let shown = if load.quiet { Shown::Quiet } else { Shown::on_stderr() };
     let mut view = View::new(shown, &plan.stages)?;
     let mut push = load.push.clone().map(|gateway| Push::start(gateway, &plan.stages)).transpose()?;
@@ -48,6 +52,9 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let broken = load.fail_if.as_ref().map(|condition| condition.broken(&report)).unwrap_or_default();
     for breach in &broken {
         eprintln!("lockgate: {breach}");
+    }
+    if report.end == End::Interrupted {
+        return Ok(interrupts.exit_code());
     }
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }

@@ -6,10 +6,10 @@
 mod answers;
 mod beginning;
 mod counts;
-// mod echoes;
+mod echoes;
 mod failures;
 // mod open_loop;
-// mod stopping;
+mod stopping;
 // mod words;
 // mod ways;
 

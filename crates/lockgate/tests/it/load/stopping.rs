@@ -1,0 +1,178 @@
+//! Runs that end early: what was measured until then is told, and adds up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use lockgate_load::Stop;
+use lockgate_load::options::Options;
+use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::result::{End, Report};
+use lockgate_load::schedule::Rate;
+use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
+use serde_json::Value;
+
+use super::{PAGE, asks, at, run};
+use crate::scene::{lockgate, text};
+
+/// Answers so many requests over all connections and holds the others; tells of each that it holds.
+fn holding_after(answers: usize, held: mpsc::Sender<()>) -> (Serving, Arc<AtomicUsize>) {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let place = Arc::clone(&seen);
+    let server = Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        while http.next_request().is_some() {
+            if place.fetch_add(1, Ordering::SeqCst) >= answers {
+                let _ = held.send(());
+                return http.wait_closed();
+            }
+            http.send(PAGE);
+        }
+    });
+    (server, seen)
+}
+
+/// Makes a run in which four connections come to wait, and ends it then.
+fn ended_while_four_wait(change: impl FnOnce(&mut Options)) -> (Report, usize) {
+    let (held, waits) = mpsc::channel();
+    let (server, seen) = holding_after(11, held);
+    let mut options = Options { connections: 4, threads: 2, count: None, ..asks(&[&at("http", &server)], 1) };
+    options.duration = Some(Duration::from_secs(3600));
+    change(&mut options);
+    let stop = Arc::new(Stop::default());
+    let report = std::thread::scope(|scope| {
+        let running = scope.spawn(|| lockgate_load::run(options.plan().unwrap(), &stop, |_| ()).unwrap());
+        for _ in 0..4 {
+            waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
+        }
+        stop.now();
+        running.join().unwrap()
+    });
+    (report, seen.load(Ordering::SeqCst))
+}
+
+fn rate(per_second: f64) -> Option<Profile> {
+    let rates = Rates::One(Rate::new(per_second).unwrap());
+    Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None })
+}
+
+#[test]
+fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
+    for shape in [
+        (|_| ()) as fn(&mut Options),
+        |options| options.count = Some(1_000_000),
+        |options| {
+            options.profile = rate(1000.0);
+            options.count = Some(1_000_000);
+        },
+        |options| options.rounds = 3,
+    ] {
+        let (report, seen) = ended_while_four_wait(shape);
+        assert_eq!((&report.end, report.stages.len(), seen), (&End::Interrupted, 1, 15));
+        let tally = &report.stages[0].tally;
+        assert_eq!((tally.succeeded(), tally.cut, tally.late), (10, 4, 0));
+        assert_eq!(tally.failures.iter().sum::<u64>(), 0, "{:?}", tally.examples);
+    }
+}
+
+#[test]
+fn a_warm_up_that_is_ended_leaves_nothing_measured() {
+    let (report, _) = ended_while_four_wait(|options| options.warm_up = Duration::from_secs(3600));
+    assert_eq!((report.end, report.stages.len(), report.uncounted), (End::Interrupted, 0, 15));
+}
+
+#[test]
+fn a_first_answer_that_is_awaited_is_let_go() {
+    let (held, waits) = mpsc::channel();
+    let (server, _) = holding_after(0, held);
+    let plan = asks(&[&at("http", &server)], 1).plan().unwrap();
+    let stop = Arc::new(Stop::default());
+    let report = std::thread::scope(|scope| {
+        let running = scope.spawn(|| lockgate_load::run(plan, &stop, |_| ()).unwrap());
+        waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
+        stop.now();
+        running.join().unwrap()
+    });
+    assert_eq!((report.end, report.first.len(), report.stages.len()), (End::Interrupted, 0, 0));
+}
+
+#[test]
+fn an_answer_of_a_status_that_was_said_ends_the_run() {
+    let place = AtomicUsize::new(0);
+    let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
+        0..=20 => PAGE.into(),
+        _ => PAGE.replace("200", "503").into(),
+    });
+    let mut options = Options { stop_on: vec![429, 503], count: None, ..asks(&[&at("http", &server)], 1) };
+    options.duration = Some(Duration::from_secs(3600));
+    let report = run(&options);
+    assert_eq!(report.end, End::Stopped(503));
+    let tally = &report.stages[0].tally;
+    assert_eq!(tally.succeeded(), 20);
+    assert!(tally.statuses[&503] >= 1);
+}
+
+/// Nobody listens there, and that is found out without a wait: it must not keep the thread to itself.
+#[test]
+fn a_server_that_is_away_and_an_absurd_rate_can_be_ended() {
+    let folder = Folder::new();
+    let stop = Arc::new(Stop::default());
+    let options = Options {
+        unix: Some(folder.path("nobody")),
+        profile: rate(1e9),
+        anyway: true,
+        count: None,
+        ..asks(&["http://app.test"], 1)
+    };
+    let mut options = options;
+    options.profile.as_mut().unwrap().duration = Some(Duration::from_secs(3600));
+    let report = lockgate_load::run(options.plan().unwrap(), &stop, |progress| {
+        if let lockgate_load::Progress::Second { .. } = progress {
+            stop.now();
+        }
+    });
+    let report = report.unwrap();
+    assert_eq!(report.end, End::Interrupted);
+    assert_eq!(report.stages[0].tally.succeeded(), 0);
+}
+
+#[test]
+fn signals_end_the_program_with_a_report_and_their_exit_code() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let (held, waits) = mpsc::channel();
+        let (server, _) = holding_after(11, held);
+        let url = at("http", &server);
+        let gate =
+            lockgate().command(&["load", "-c", "4", "--warm-up", "0", "--json", "-", "-d", "1h", &url]);
+        for _ in 0..4 {
+            waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
+        }
+        gate.signal(signal);
+        let ended = gate.ended();
+        assert_eq!(ended.code, Some(code), "{}", ended.stderr);
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert!(report.to_string().contains("interrupted"), "{report}");
+    }
+}
+
+/// The report goes where nobody reads it: a first signal ends the run, and the program waits on.
+#[test]
+fn a_second_signal_ends_the_program_at_once() {
+    let folder = Folder::new();
+    let nobody = text(&folder.path("nobody-reads"));
+    assert!(std::process::Command::new("mkfifo").arg(&nobody).status().unwrap().success());
+    let (held, waits) = mpsc::channel();
+    let (server, _) = holding_after(1, held);
+    let url = at("http", &server);
+    let gate =
+        lockgate().command(&["load", "-c", "1", "--warm-up", "0", "--json", &nobody, "-d", "1h", &url]);
+    waits.recv_timeout(lockgate_testkit::DEADLINE).unwrap();
+    gate.signal(Signal::INT);
+    // The text comes before the file.
+    gate.stdout().find("the report", |line| (!line.is_empty()).then_some(()));
+    eventually("it ends", || {
+        gate.signal(Signal::INT);
+        gate.proc("stat").contains(") Z ").then_some(())
+    });
+    assert_eq!(gate.ended().code, Some(130));
+}
