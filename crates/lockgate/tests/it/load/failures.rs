@@ -274,7 +274,7 @@ fn a_page_under_tls_that_ends_without_saying_so_is_cut_off() {
         let mut http = Http::over(Tls::accept(&served, wire.another()).unwrap());
         http.request();
         http.send("HTTP/1.1 200 OK\r\n\r\n0123456789");
-        if place.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+        if place.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             http.stream.finish();
             http.wait_closed();
         }
