@@ -51,10 +51,10 @@ pub(super) struct LoadTyped {
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = at_least_one, help_heading = "How much")]
     connections: usize,
     /// How long, per stage: 10s, 500ms, 5m [default: 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = duration, help_heading = "How much")]
+    #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
     duration: Option<Duration>,
     /// End after so many requests instead
-    #[arg(short = 'n', long, value_name = "N", conflicts_with_all = ["duration", "step"], help_heading = "How much")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with_all = ["duration", "step"], help_heading = "How much")]
     count: Option<u64>,
     /// Go through everything so many times
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
@@ -66,7 +66,7 @@ pub(super) struct LoadTyped {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How much")]
     per_connection: Option<u64>,
     /// What one request may take, from when it was due
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s", help_heading = "How much")]
+    #[arg(long, value_name = "TIME", value_parser = lasting, default_value = "10s", help_heading = "How much")]
     timeout: Duration,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
@@ -126,7 +126,7 @@ pub(super) struct LoadTyped {
     #[arg(long, help_heading = "What must come back")]
     anyway: bool,
     /// End the run with the first answer of such a status
-    #[arg(long, value_name = "N,N", value_delimiter = ',', help_heading = "What must come back")]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(100..1000), help_heading = "What must come back")]
     stop_on: Vec<u16>,
 
     /// Connect to this Unix socket, whatever the URL says
@@ -310,6 +310,13 @@ fn time(written: &str) -> Result<Duration, String> {
     if written == "0" { Ok(Duration::ZERO) } else { duration(written).map_err(|error| error.to_string()) }
 }
 
+fn lasting(written: &str) -> Result<Duration, String> {
+    match duration(written) {
+        Ok(Duration::ZERO) => Err("no time at all is too short: write 10s, 500ms".into()),
+        read => read.map_err(|error| error.to_string()),
+    }
+}
+
 fn field(written: &str) -> Result<(String, String), String> {
     match written.split_once(':') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim().to_owned())),
@@ -382,5 +389,8 @@ fn proxy_version(written: &str) -> Result<Version, String> {
 
 fn watched(written: &str) -> Result<(String, u32), String> {
     let parts = written.split_once('=').and_then(|(name, pid)| Some((name.to_owned(), pid.parse().ok()?)));
-    parts.ok_or_else(|| "write NAME=PID: nginx=1234".into())
+    parts.filter(|(name, _)| !name.is_empty()).ok_or_else(|| "write NAME=PID: nginx=1234".into())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,10 @@ mod beginning;
 mod counts;
 mod echoes;
 mod failures;
-// mod open_loop;
+mod open_loop;
 mod stopping;
-// mod words;
-// mod ways;
+mod ways;
+mod words;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,0 +1,140 @@
+//! What words mean, and what is said of those that mean nothing.
+
+use clap::Parser as _;
+
+use super::*;
+
+#[derive(clap::Parser)]
+struct Words {
+    #[command(flatten)]
+    typed: LoadTyped,
+}
+
+/// What these words and a URL mean, or what is said about them.
+fn parse(words: &[&str]) -> Result<Load, String> {
+    let all = ["load"].iter().chain(words).chain(&["http://a"]);
+    let words = Words::try_parse_from(all).map_err(|error| error.to_string())?;
+    words.typed.resolve()
+}
+
+fn options(words: &[&str]) -> Options {
+    parse(words).unwrap().options
+}
+
+#[test]
+fn what_is_not_said_is_the_usual() {
+    let usual = options(&[]);
+    assert_eq!((usual.connections, usual.threads, usual.rounds, usual.count), (10, 1, 1, None));
+    assert_eq!((usual.timeout, usual.warm_up), (Duration::from_secs(10), Duration::from_secs(1)));
+    assert_eq!((usual.per_connection, usual.duration, usual.profile), (None, None, None));
+    assert_eq!(usual.expect, Expect::default());
+    assert_eq!((usual.tls.ca, usual.tls.resume), (CaSource::System, true));
+    assert!(usual.body.is_empty() && usual.headers.is_empty());
+    // A count is exact, and a warm-up would be more.
+    assert_eq!(options(&["-n", "5"]).warm_up, Duration::ZERO);
+    assert_eq!(options(&["-n", "5", "--warm-up", "2s"]).warm_up, Duration::from_secs(2));
+}
+
+#[test]
+fn echoes_send_something_and_expect_as_much() {
+    let words = |url: &str| Words::try_parse_from(["load", url]).unwrap().typed.resolve().unwrap().options;
+    for url in ["ws://a", "WSS://a", "tcp://a:1", "tls://a:1"] {
+        let options = words(url);
+        assert_eq!((options.body.len(), options.expect.length), (64, Length::Exactly(64)), "{url}");
+    }
+    assert_eq!(words("HTTPS://a").body.len(), 0);
+}
+
+#[test]
+fn words_mean_what_they_say() {
+    let said = options(&["-c", "7", "--threads", "3", "--cpus", "2,3", "-d", "500ms", "--timeout", "2s"]);
+    assert_eq!((said.connections, said.threads, said.cpus), (7, 3, vec![2, 3]));
+    assert_eq!((said.duration, said.timeout), (Some(Duration::from_millis(500)), Duration::from_secs(2)));
+    let said = options(&["-H", "A:b: c ", "-H", "D:", "--header-any", "E: f | g|h", "-X", "PUT"]);
+    let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(said.headers, [field("A", "b: c"), field("D", "")]);
+    assert_eq!(said.varying, [Varying { name: "E".into(), values: ["f", "g", "h"].map(Into::into).into() }]);
+    assert_eq!(said.method.as_deref(), Some("PUT"));
+    let said =
+        options(&["--expect-status", "200,300-399", "--expect-length", "5", "--expect-sha256", "first"]);
+    assert_eq!(
+        said.expect,
+        Expect { status: vec![200..=200, 300..=399], length: Length::Exactly(5), body: Bytes::First }
+    );
+    let hash = "0fF1".repeat(16);
+    let said = options(&["--expect-sha256", &hash, "--expect-length", "any"]);
+    assert_eq!(said.expect.body, Bytes::Sha256([0x0f, 0xf1].repeat(16).try_into().unwrap()));
+    assert_eq!(said.expect.length, Length::Any);
+    let said =
+        options(&["--insecure", "--sni", "b", "--tls", "1.2,1.3", "--no-resumption", "--cert", "c.pem"]);
+    assert_eq!(
+        (said.tls.ca, said.tls.name.as_deref(), said.tls.resume),
+        (CaSource::Anyone, Some("b"), false)
+    );
+    assert_eq!(said.tls.identity.unwrap().cert, PathBuf::from("c.pem"));
+    let said =
+        options(&["--unix", "/s", "--proxy-protocol", "v2", "--stop-on", "429,503", "--watch", "n=12"]);
+    assert_eq!((said.unix, said.proxy_protocol), (Some("/s".into()), Some(Version::V2)));
+    assert_eq!((said.stop_on, said.watch), (vec![429, 503], vec![("n".to_owned(), 12)]));
+}
+
+#[test]
+fn sizes_have_units() {
+    for (written, bytes) in
+        [("0", 0), ("100B", 100), ("10KB", 10_000), ("2k", 2_000), ("64KiB", 65_536), ("1MiB", 1 << 20)]
+    {
+        assert_eq!(options(&["--body-size", written]).body.len(), bytes);
+        assert_eq!(options(&["--body-random", written]).body, Body::Random(bytes));
+    }
+    assert_eq!(options(&["--body", "é"]).body, Body::Fixed("é".as_bytes().into()));
+}
+
+#[test]
+fn what_cannot_be_is_told_with_what_can() {
+    for (words, says) in [
+        (&["-c", "0"][..], "from 1 to 1000000"),
+        (&["-c", "1000001"], "from 1 to 1000000"),
+        (&["-c", "-1"], "-1"),
+        (&["--threads", "many"], "from 1 to 1000000"),
+        (&["-n", "0"], "0 is not in 1.."),
+        (&["-n", "5", "-d", "1s"], "cannot be used with"),
+        (&["--per-connection", "0"], "0 is not in 1.."),
+        (&["-d", "10"], "10"),
+        (&["-d", "0s"], "0s"),
+        (&["--timeout", "0s"], "0s"),
+        (&["--warm-up", "soon"], "soon"),
+        (&["--rate", "0"], "0"),
+        (&["--rate", "2e9"], "2e9"),
+        (&["--rate", "fast"], "fast"),
+        (&["--rate", "1k.."], "1k.."),
+        (&["--step", "1k"], "--rate"),
+        (&["--rate", "1k..2k", "--every", "1s"], "--step"),
+        (&["--spike", "1k@1s+1s"], "--rate"),
+        (&["--rate", "1k", "--spike", "1k@1s"], "1k@1s"),
+        (&["-H", "novalue"], "write NAME: VALUE"),
+        (&["--header-any", "novalue"], "write NAME: VALUE"),
+        (&["--body", "a", "--body-size", "1"], "cannot be used with"),
+        (&["--body-size", "2GB"], "up to 1 GB"),
+        (&["--body-size", "1kb"], "10KB"),
+        (&["--body-size", "99999999999999999999"], "up to 1 GB"),
+        (&["--body-file", "/nonexistent"], "/nonexistent"),
+        (&["--expect-status", "99"], "200-299"),
+        (&["--expect-status", "300-200"], "200-299"),
+        (&["--expect-status", "2xx"], "200-299"),
+        (&["--expect-length", "-5"], "-5"),
+        (&["--expect-length", "some"], "or any"),
+        (&["--expect-sha256", "abc"], "64 hexadecimal digits"),
+        (&["--expect-sha256", &"é".repeat(32)], "64 hexadecimal digits"),
+        (&["--stop-on", "99"], "100"),
+        (&["--proxy-protocol", "v3"], "v1 or v2"),
+        (&["--insecure", "--ca", "a.pem"], "cannot be used with"),
+        (&["--key", "a.pem"], "--cert"),
+        (&["--watch", "12"], "nginx=1234"),
+        (&["--watch", "=12"], "nginx=1234"),
+        (&["--watch", "a=b"], "nginx=1234"),
+        (&["--fail-if", "p99 >"], "p99"),
+    ] {
+        let told = parse(words).expect_err(&format!("{words:?}"));
+        assert!(told.contains(says), "{words:?}: {told}");
+    }
+}
