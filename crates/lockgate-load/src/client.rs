@@ -67,7 +67,7 @@ pub(crate) async fn open(
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> Result<Link, Fault> {
-    let mut link = link::open(&target.peer, address, &scratch.blocks).await?;
+    let mut link = link::open(&target.peer, address, &scratch.blocks, scratch.line.as_ref()).await?;
     if let Ask::WebSocket(asked) = &target.ask {
         messages::upgrade(&mut link, &asked.head, scratch, done).await?;
     }

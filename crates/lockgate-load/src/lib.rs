@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bucket;
 mod client;
 pub mod compare;
 pub mod expect;

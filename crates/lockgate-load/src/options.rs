@@ -14,6 +14,7 @@ use lockgate_net::tls::{
     CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
 };
 
+use crate::bucket::{Bucket, LinkRate};
 use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError};
@@ -68,6 +69,8 @@ pub struct Options {
     pub proxy: Option<String>,
     /// `user:password` for it.
     pub proxy_user: Option<String>,
+    /// How fast the link is that all connections are behind.
+    pub link: Option<LinkRate>,
     /// A PROXY header.
     pub proxy_protocol: Option<Version>,
     /// TLS.
@@ -154,6 +157,7 @@ impl Options {
             per_connection: self.per_connection,
             threads: self.threads.min(self.connections),
             cpus: self.cpus.clone(),
+            link: self.link.map(|rate| Arc::new(Bucket::new(rate))),
             timeout: self.timeout,
             warm_up,
             stages,

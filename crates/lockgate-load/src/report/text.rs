@@ -57,6 +57,13 @@ fn doubts(report: &Report) -> String {
             writeln!(out, "***   {}: {}", terminal(&stage), terminal(reason)).expect("memory");
         }
     }
+    let notes = words::notes(report);
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for (stage, note) in notes {
+        writeln!(out, "note: {}: {}", terminal(&stage), terminal(note)).expect("memory");
+    }
     out
 }
 

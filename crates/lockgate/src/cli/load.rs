@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use lockgate_load::bucket::LinkRate;
 use lockgate_load::expect::{Bytes, Expect, Length};
 use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
@@ -138,6 +139,9 @@ pub(super) struct LoadTyped {
     /// USER:PASSWORD for it
     #[arg(long, value_name = "USER:PASSWORD", help_heading = "The way there")]
     proxy_user: Option<String>,
+    /// Read as from a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s, 128kB/s
+    #[arg(long, value_name = "RATE", help_heading = "The way there")]
+    link: Option<LinkRate>,
     /// Begin connections with a PROXY header: v1 or v2
     #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
     proxy_protocol: Option<Version>,
@@ -258,6 +262,7 @@ impl LoadTyped {
             unix: self.unix,
             proxy: self.proxy,
             proxy_user: self.proxy_user,
+            link: self.link,
             proxy_protocol: self.proxy_protocol,
             tls: Tls {
                 ca: match (self.insecure, self.ca) {
