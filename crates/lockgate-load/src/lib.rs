@@ -13,6 +13,7 @@ mod first;
 mod interface;
 pub mod options;
 mod pace;
+pub mod page;
 pub mod plan;
 pub mod profile;
 pub mod push;

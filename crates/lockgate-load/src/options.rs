@@ -167,7 +167,7 @@ impl Options {
         })
     }
 
-    fn check(&self) -> Result<(), OptionsError> {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let together = |text: &str| Err(OptionsError::Together(text.to_owned()));
         if !self.weights.is_empty() && self.weights.len() != self.urls.len() {
             return together("--weights needs one number for each URL");
@@ -293,7 +293,7 @@ impl Options {
         Ok(Some(Arc::new(Connector::new(settings)?)))
     }
 
-    fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
+    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
         let through = match &self.proxy {
             None => None,
             Some(written) => {
@@ -350,7 +350,7 @@ impl Options {
     }
 
     /// The first line and the fields that were asked for; without an end.
-    fn head(&self, method: &str, url: &Url) -> Vec<u8> {
+    pub(crate) fn head(&self, method: &str, url: &Url) -> Vec<u8> {
         let mut head = Vec::new();
         encode::request_line(&mut head, method.as_bytes(), url.target.as_bytes(), None);
         if !self.says("host") {

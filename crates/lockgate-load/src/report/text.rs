@@ -1,6 +1,6 @@
 //! The report for a terminal: plain, aligned text.
 
-mod table;
+pub(crate) mod table;
 
 use std::fmt::Write;
 
