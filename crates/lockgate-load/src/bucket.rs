@@ -194,7 +194,9 @@ mod tests {
             assert_eq!(rate(text).0, bits, "{text}");
             assert_eq!(rate(text).to_string(), shown);
         }
-        for text in ["", "1024", "kbit/s", "1024kbit", "1024Kbit/s", "1..5Mbit/s", "1024kbps", "-1kbit/s", "1KiB/s"] {
+        for text in
+            ["", "1024", "kbit/s", "1024kbit", "1024Kbit/s", "1..5Mbit/s", "1024kbps", "-1kbit/s", "1KiB/s"]
+        {
             let error = text.parse::<LinkRate>().unwrap_err();
             assert!(error.to_string().contains("write a number and its unit, 1024kbit/s"), "{text}: {error}");
         }

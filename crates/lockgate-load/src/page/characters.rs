@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-const NAMES: [(&[u8], &str); 5] = [(b"amp", "&"), (b"lt", "<"), (b"gt", ">"), (b"quot", "\""), (b"apos", "'")];
+const NAMES: [(&[u8], &str); 5] =
+    [(b"amp", "&"), (b"lt", "<"), (b"gt", ">"), (b"quot", "\""), (b"apos", "'")];
 
 /// The value with its references replaced.
 pub(super) fn decode(value: &[u8]) -> Vec<u8> {

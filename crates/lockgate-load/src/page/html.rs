@@ -49,7 +49,8 @@ impl Tag {
 
     /// The value of an attribute, character references replaced; of several the first (§13.2.5.33).
     pub fn attribute(&self, name: &str) -> Option<Vec<u8>> {
-        let mut named = self.attributes.iter().filter(|(known, _)| self.text[known.clone()] == *name.as_bytes());
+        let mut named =
+            self.attributes.iter().filter(|(known, _)| self.text[known.clone()] == *name.as_bytes());
         named.next().map(|(_, value)| characters::decode(&self.text[value.clone()]))
     }
 
@@ -270,10 +271,9 @@ impl Tokenizer {
 
             (TagName, byte) if is_space(byte) => (BeforeAttributeName, Step::Consumed),
             (TagName | AfterAttributeName | AfterQuoted, b'/') => (SelfClosing, Step::Consumed),
-            (
-                TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing,
-                b'>',
-            ) => (self.emit(each), Step::Consumed),
+            (TagName | AfterAttributeName | BeforeValue | Unquoted | AfterQuoted | SelfClosing, b'>') => {
+                (self.emit(each), Step::Consumed)
+            }
             (TagName, byte) => {
                 self.tag.push_name(byte);
                 (TagName, Step::Consumed)
@@ -379,9 +379,8 @@ impl Tokenizer {
 }
 
 /// Elements within which there is no markup (§13.2.6.4.7 and 13.2.6.4.4, where scripts are run).
-const RAW: [&[u8]; 9] = [
-    b"script", b"style", b"title", b"textarea", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript",
-];
+const RAW: [&[u8]; 9] =
+    [b"script", b"style", b"title", b"textarea", b"xmp", b"iframe", b"noembed", b"noframes", b"noscript"];
 
 fn position(bytes: &[u8], wanted: u8) -> usize {
     bytes.iter().position(|byte| *byte == wanted).unwrap_or(bytes.len())
@@ -394,4 +393,3 @@ fn is_space(byte: u8) -> bool {
 fn ends_name(byte: u8) -> bool {
     is_space(byte) || matches!(byte, b'/' | b'>')
 }
-

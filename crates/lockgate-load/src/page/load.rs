@@ -187,7 +187,10 @@ impl Visit<'_> {
             let mut done = Done::default();
             let made = self.exchange(place, &target, kind, &mut opened, &mut scratch, &mut done).await;
             // RFC 9112 §9.3.1: what was closed before it answered may be asked again.
-            if used && done.received == 0 && made.as_ref().is_err_and(|fault| fault.failure == Failure::Closed) {
+            if used
+                && done.received == 0
+                && made.as_ref().is_err_and(|fault| fault.failure == Failure::Closed)
+            {
                 continue;
             }
             self.note(place, |object, _| {

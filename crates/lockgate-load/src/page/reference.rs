@@ -202,7 +202,9 @@ mod tests {
             assert_eq!(base.resolve(written.as_bytes()), same(target), "{written}");
         }
         assert_eq!(base.resolve(b"//g"), other("http://g/"));
-        for nothing in ["g:h", "", "#s", "  ", "data:image/gif;base64,AA", "javascript:x", "http://", "//u@g/"] {
+        for nothing in
+            ["g:h", "", "#s", "  ", "data:image/gif;base64,AA", "javascript:x", "http://", "//u@g/"]
+        {
             assert_eq!(base.resolve(nothing.as_bytes()), None, "{nothing}");
         }
     }

@@ -53,7 +53,11 @@ pub fn text(report: &Report) -> String {
     let Some(shown) = report.median() else { return out };
     out.push_str(&times(report));
     out.push_str(&failures(report));
-    let which = if report.loads.len() > 1 { format!(" (load {}, the one in the middle)", shown + 1) } else { String::new() };
+    let which = if report.loads.len() > 1 {
+        format!(" (load {}, the one in the middle)", shown + 1)
+    } else {
+        String::new()
+    };
     writeln!(out, "\nwaterfall{which}").expect("memory");
     out.push_str(&waterfall(&report.loads[shown]));
     out.push_str(&others(&report.loads[shown]));
@@ -68,7 +72,9 @@ fn times(report: &Report) -> String {
             None => [NONE; 3].map(str::to_owned),
         };
         let counted = report.loads.iter().filter_map(time).count();
-        rows.push([&[name.to_owned()][..], &figures, &[format!("{counted} of {}", report.loads.len())]].concat());
+        rows.push(
+            [&[name.to_owned()][..], &figures, &[format!("{counted} of {}", report.loads.len())]].concat(),
+        );
     }
     format!("\n{}", aligned(2, &rows))
 }
@@ -92,8 +98,9 @@ fn waterfall(load: &Load) -> String {
     let mut order: Vec<&Object> = load.objects.iter().collect();
     order.sort_by_key(|object| (object.start.unwrap_or(Duration::MAX), object.connection));
     let whole = load.objects.iter().filter_map(|object| object.end).max().unwrap_or_default();
-    let mut rows =
-        vec![["object", "kind", "conn", "start", "head", "end", "bytes", "status", ""].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["object", "kind", "conn", "start", "head", "end", "bytes", "status", ""].map(str::to_owned).to_vec(),
+    ];
     for object in order {
         let time = |time: Option<Duration>| time.map_or(NONE.to_owned(), units::span);
         let status = match (&object.failure, object.status) {
@@ -178,9 +185,9 @@ pub fn json(report: &Report) -> String {
         whole.insert(key.to_owned(), spread.into());
     }
     let failures = report.failures();
-    let failures = failures.iter().map(|(kind, count, example)| {
-        (kind.name().to_owned(), json!({ "count": count, "first": example }))
-    });
+    let failures = failures
+        .iter()
+        .map(|(kind, count, example)| (kind.name().to_owned(), json!({ "count": count, "first": example })));
     whole.insert("failures".to_owned(), failures.collect::<Map<_, _>>().into());
     whole.insert("shown".to_owned(), json!(report.median()));
     whole.insert("loads".to_owned(), report.loads.iter().map(load_value).collect());
@@ -235,7 +242,16 @@ mod tests {
     fn object(target: &str, kind: Kind, times: [u64; 4], connection: u32) -> Object {
         let [found, start, first, end] = times.map(ms);
         let (start, first, end) = (Some(start), Some(first), Some(end));
-        Object { start, first, end, connection: Some(connection), status: Some(200), length: 1000, received: 1100, ..Object::new(target.to_owned(), kind, found) }
+        Object {
+            start,
+            first,
+            end,
+            connection: Some(connection),
+            status: Some(200),
+            length: 1000,
+            received: 1100,
+            ..Object::new(target.to_owned(), kind, found)
+        }
     }
 
     fn load(slower: u64) -> Load {
@@ -282,7 +298,10 @@ mod tests {
             assert!(text.contains(line), "{line}\nis not in\n{text}");
         }
         let whole: Value = serde_json::from_str(&json(&report)).unwrap();
-        assert_eq!(whole["all_us"], json!({ "median": 105_000.0, "lowest": 105_000.0, "highest": 105_000.0 }));
+        assert_eq!(
+            whole["all_us"],
+            json!({ "median": 105_000.0, "lowest": 105_000.0, "highest": 105_000.0 })
+        );
         assert_eq!(whole["failures"], json!({ "status": { "count": 2, "first": "status 404" } }));
         let object = &whole["loads"][0]["objects"][2];
         assert_eq!((&object["failure"]["kind"], &object["end_us"]), (&json!("status"), &json!(100_000.0)));

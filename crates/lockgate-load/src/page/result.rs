@@ -162,7 +162,8 @@ impl Load {
 impl Report {
     /// Failures of each kind over all loads, with what was said of the first.
     pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
-        let all = || self.loads.iter().flat_map(|load| &load.objects).filter_map(|object| object.failure.as_ref());
+        let all =
+            || self.loads.iter().flat_map(|load| &load.objects).filter_map(|object| object.failure.as_ref());
         let kinds = Failure::ALL.into_iter().filter_map(|kind| {
             let mut of_kind = all().filter(|(failure, _)| *failure == kind);
             let (_, example) = of_kind.next()?;

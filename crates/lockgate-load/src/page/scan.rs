@@ -60,7 +60,9 @@ impl Scanner {
                 let Page { tokenizer, document } = &mut **page;
                 tokenizer.feed(input, &mut |token| document.take(token, each));
             }
-            Self::Sheet { style, base } => style.feed(input, &mut |used_for, url| named(base, used_for, url, each)),
+            Self::Sheet { style, base } => {
+                style.feed(input, &mut |used_for, url| named(base, used_for, url, each))
+            }
         }
     }
 }
@@ -128,8 +130,7 @@ impl Document {
             }
             b"script" if is_javascript(tag) => {
                 let waits = ["async", "defer"].iter().all(|name| tag.attribute(name).is_none());
-                let priority =
-                    if waits && !is_module(tag) { Priority::First } else { Priority::Second };
+                let priority = if waits && !is_module(tag) { Priority::First } else { Priority::Second };
                 find(Kind::Script, priority, tag.attribute("src"));
             }
             b"link" => {
@@ -264,10 +265,10 @@ mod tests {
                  <script nomodule src=c></script><script>'<img src=d>'</script>",
                 vec!["First Script /dir/a"],
             ),
-            ("<img src=a.png><img srcset='b.png 1x, c.png 2x' src=d.png>", vec![
-                "Last Image /dir/a.png",
-                "Last Image /dir/b.png",
-            ]),
+            (
+                "<img src=a.png><img srcset='b.png 1x, c.png 2x' src=d.png>",
+                vec!["Last Image /dir/a.png", "Last Image /dir/b.png"],
+            ),
             (
                 "<picture><source srcset='a.avif'><source srcset=b.webp><img src=c.png></picture><img src=d.png>",
                 vec!["Last Image /dir/a.avif", "Last Image /dir/d.png"],
@@ -280,7 +281,10 @@ mod tests {
             ("<template><img src=a></template><img src=b>", vec!["Last Image /dir/b"]),
             ("<noscript><img src=a></noscript><!-- <img src=b> -->", vec![]),
             ("<base href=/other/><base href=/x/><img src=a>", vec!["Last Image /other/a"]),
-            ("<style>@import 'a.css';p{b:url(c.png)}</style>", vec!["First Style /dir/a.css", "Last Image /dir/c.png"]),
+            (
+                "<style>@import 'a.css';p{b:url(c.png)}</style>",
+                vec!["First Style /dir/a.css", "Last Image /dir/c.png"],
+            ),
             ("<img src='data:image/png;base64,AA'><img src=//b/c>", vec!["Last Image http://b/c"]),
             ("<input type=image src=a><input src=b>", vec!["Last Image /dir/a"]),
         ] {

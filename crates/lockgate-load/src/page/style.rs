@@ -179,7 +179,10 @@ mod tests {
     #[test]
     fn imports_fonts_and_images_are_told_apart() {
         for (sheet, expected) in [
-            ("@import 'a.css';@import url(b.css) print;", vec![(Use::Import, "a.css"), (Use::Import, "b.css")]),
+            (
+                "@import 'a.css';@import url(b.css) print;",
+                vec![(Use::Import, "a.css"), (Use::Import, "b.css")],
+            ),
             ("@IMPORT URL( \"c.css\" ) ;", vec![(Use::Import, "c.css")]),
             (
                 "@font-face{font-family:x;src:url(a.woff2) format('woff2'),url(a.ttf)}",
