@@ -14,6 +14,7 @@ fn every_kept_input_holds() {
     replay("h1_request", lockgate_fuzz::h1_request);
     replay("h1_response", lockgate_fuzz::h1_response);
     replay("htpasswd", lockgate_fuzz::htpasswd);
+    replay("page_html", lockgate_fuzz::page_html);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);

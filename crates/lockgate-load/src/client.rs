@@ -8,6 +8,7 @@ mod returned;
 mod scratch;
 mod upload;
 
+pub(crate) use http::Piece;
 pub(crate) use link::Link;
 pub(crate) use scratch::Scratch;
 
@@ -17,7 +18,7 @@ use lockgate_net::tls::session::SessionError;
 
 use crate::expect::Seen;
 use crate::result::Failure;
-use crate::target::{Ask, Target};
+use crate::target::{Ask, Peer, Request, Target};
 
 /// Why an exchange failed: of which kind, and for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,11 +68,33 @@ pub(crate) async fn open(
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> Result<Link, Fault> {
-    let mut link = link::open(&target.peer, address, &scratch.blocks).await?;
+    let mut link = connect(&target.peer, address, scratch).await?;
     if let Ask::WebSocket(asked) = &target.ask {
         messages::upgrade(&mut link, &asked.head, scratch, done).await?;
     }
     Ok(link)
+}
+
+/// Connects to `address` of `peer`, TLS included.
+///
+/// # Errors
+/// When no connection comes about.
+pub(crate) async fn connect(peer: &Peer, address: &dial::Target, scratch: &Scratch) -> Result<Link, Fault> {
+    link::open(peer, address, &scratch.blocks, scratch.line.as_ref()).await
+}
+
+/// Makes one exchange of HTTP on `link` and hands over what comes; does not judge it.
+///
+/// # Errors
+/// When no whole answer came about, or `take` refuses it.
+pub(crate) async fn fetch(
+    link: &mut Link,
+    request: &Request,
+    scratch: &mut Scratch,
+    done: &mut Done,
+    take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    http::fetch(link, request, scratch, done, take).await
 }
 
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bucket;
 mod client;
 pub mod compare;
 pub mod expect;
@@ -12,6 +13,7 @@ mod first;
 mod interface;
 pub mod options;
 mod pace;
+pub mod page;
 pub mod plan;
 pub mod profile;
 pub mod push;

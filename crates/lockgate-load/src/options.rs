@@ -14,6 +14,7 @@ use lockgate_net::tls::{
     CaSource, CertFiles, ClientSettings, Connector, ConnectorError, Policy, PolicyError,
 };
 
+use crate::bucket::{Bucket, LinkRate};
 use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError};
@@ -68,6 +69,8 @@ pub struct Options {
     pub proxy: Option<String>,
     /// `user:password` for it.
     pub proxy_user: Option<String>,
+    /// How fast the link is that all connections are behind.
+    pub link: Option<LinkRate>,
     /// A PROXY header.
     pub proxy_protocol: Option<Version>,
     /// TLS.
@@ -154,6 +157,7 @@ impl Options {
             per_connection: self.per_connection,
             threads: self.threads.min(self.connections),
             cpus: self.cpus.clone(),
+            link: self.link.map(|rate| Arc::new(Bucket::new(rate))),
             timeout: self.timeout,
             warm_up,
             stages,
@@ -163,7 +167,7 @@ impl Options {
         })
     }
 
-    fn check(&self) -> Result<(), OptionsError> {
+    pub(crate) fn check(&self) -> Result<(), OptionsError> {
         let together = |text: &str| Err(OptionsError::Together(text.to_owned()));
         if !self.weights.is_empty() && self.weights.len() != self.urls.len() {
             return together("--weights needs one number for each URL");
@@ -289,7 +293,7 @@ impl Options {
         Ok(Some(Arc::new(Connector::new(settings)?)))
     }
 
-    fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
+    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, OptionsError> {
         let through = match &self.proxy {
             None => None,
             Some(written) => {
@@ -346,7 +350,7 @@ impl Options {
     }
 
     /// The first line and the fields that were asked for; without an end.
-    fn head(&self, method: &str, url: &Url) -> Vec<u8> {
+    pub(crate) fn head(&self, method: &str, url: &Url) -> Vec<u8> {
         let mut head = Vec::new();
         encode::request_line(&mut head, method.as_bytes(), url.target.as_bytes(), None);
         if !self.says("host") {

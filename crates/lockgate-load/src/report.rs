@@ -4,7 +4,7 @@
 
 pub(crate) mod escape;
 pub(crate) mod units;
-mod words;
+pub(crate) mod words;
 
 pub mod csv;
 pub mod hdr;

@@ -97,6 +97,8 @@ pub struct Stage {
     pub watched: Vec<Watched>,
     /// Why its figures are not the target's; empty for a valid stage.
     pub invalid: Vec<Invalid>,
+    /// What its readers must know, and what makes it no less valid: that the link was the limit that was asked for.
+    pub notes: Vec<String>,
 }
 
 /// Why figures are not those of the targets.

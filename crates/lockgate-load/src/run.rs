@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::bucket::Bucket;
 use crate::first;
 use crate::interface::Interface;
 use crate::plan::{Loop, Plan, Stage, Until};
@@ -222,6 +223,7 @@ struct Crew {
     watched: Vec<WatchedTree>,
     /// Interfaces towards the targets, each once.
     interfaces: Vec<Interface>,
+    link: Option<Arc<Bucket>>,
 }
 
 impl Crew {
@@ -234,6 +236,7 @@ impl Crew {
             own: Tree::new(std::process::id()),
             watched,
             interfaces: Vec::new(),
+            link: plan.link.clone(),
         };
         for found in plan.peers().iter().filter_map(|peer| Interface::towards(peer.address())) {
             if !crew.interfaces.contains(&found) {
@@ -264,6 +267,7 @@ impl Crew {
         let before = self.cpu();
         let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
         let own_before = self.own.cpu().unwrap_or_default();
+        let busy_before = self.link.as_ref().map_or(0, |link| link.busy());
         let begin = Instant::now();
         for order in &self.orders {
             // A thread that has gone has told why.
@@ -304,6 +308,7 @@ impl Crew {
             name: stage.name.clone(),
             elapsed,
             invalid,
+            notes: self.link.iter().filter_map(|link| link.note(link.busy() - busy_before, whole)).collect(),
             tally: gathered.tally,
             seconds: gathered.seconds.iter().map(summary).collect(),
             generator,

@@ -16,6 +16,7 @@ use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use crate::bucket::Line;
 use crate::client::{self, Done, Fault, Link, Scratch};
 use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
 use crate::plan::{Plan, Stage};
@@ -97,6 +98,8 @@ struct Worker {
     /// Those who wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
     draw: Draw,
+    /// Of the slow link, if there is one.
+    line: Option<Rc<Line>>,
     news: Sender<News>,
 }
 
@@ -137,10 +140,14 @@ async fn work(setup: Setup) -> io::Result<()> {
         second: Cell::new((0, 0)),
         ticks: RefCell::default(),
         draw: Draw::new(&plan),
+        line: plan.link.as_ref().map(Line::new).transpose()?,
         plan,
         stop,
         news,
     });
+    if let Some(line) = worker.line.clone() {
+        tokio::task::spawn_local(async move { line.run().await });
+    }
     for client in 0..clients {
         tokio::task::spawn_local(Rc::clone(&worker).client(client));
     }
@@ -220,6 +227,7 @@ impl Worker {
     /// One client, for ever.
     async fn client(self: Rc<Self>, me: usize) {
         let mut scratch = Scratch::new(Rc::clone(&self.blocks), Rng::new());
+        scratch.line.clone_from(&self.line);
         let mut links: Vec<Option<Link>> = self.draw.peers().map(|_| None).collect();
         loop {
             let turn = poll_fn(|cx| self.pace.poll_turn(me, cx)).await;

@@ -35,16 +35,29 @@ impl fmt::Display for Target {
 /// # Errors
 /// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.
 pub async fn dial(target: &Target) -> io::Result<Socket> {
+    dial_with_buffer(target, None).await
+}
+
+/// The same, with a receive buffer of so many bytes of the kernel's accounting (SO_RCVBUF, socket(7)): a small one makes
+/// the peer feel how slowly we read. Over a Unix socket the peer's send buffer alone decides, and none is set.
+///
+/// # Errors
+/// As [`dial`].
+pub async fn dial_with_buffer(target: &Target, receive: Option<usize>) -> io::Result<Socket> {
     match target {
-        Target::Tcp(address) => dial_tcp(*address).await,
+        Target::Tcp(address) => dial_tcp(*address, receive).await,
         Target::Unix(path) => dial_unix(path),
     }
 }
 
-async fn dial_tcp(address: SocketAddr) -> io::Result<Socket> {
+async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Socket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
     sockopt::set_tcp_nodelay(&fd, true)?;
+    if let Some(bytes) = receive {
+        // Before it connects: the window scale of the connection follows from it (tcp(7)).
+        sockopt::set_socket_recv_buffer_size(&fd, bytes)?;
+    }
     let connecting = match rustix::net::connect(&fd, &address) {
         Ok(()) => false,
         Err(Errno::INPROGRESS) => true,

@@ -142,6 +142,14 @@ impl Socket {
         self.fd.readable().await.map(|mut guard| guard.retain_ready())
     }
 
+    /// The same, to be polled: reading then may still find nothing, where what was heard of has been read meanwhile.
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.fd.poll_read_ready(cx).map_ok(|mut guard| guard.retain_ready())
+    }
+
     /// Completes when a connecting socket has connected or failed.
     ///
     /// # Errors

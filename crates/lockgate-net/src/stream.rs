@@ -106,11 +106,29 @@ impl Stream {
     /// # Errors
     /// When the connection or its TLS has broken.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, inbox: &mut Inbox) -> Poll<Result<bool, StreamError>> {
+        let mut allowed = usize::MAX;
+        self.poll_read_within(cx, inbox, &mut allowed)
+    }
+
+    /// The same, with no more than `allowed` bytes taken from the socket, which are taken off it: under TLS those of its
+    /// records. Where that ends before there is data, this is `true` without any.
+    ///
+    /// # Errors
+    /// When the connection or its TLS has broken.
+    pub fn poll_read_within(
+        &mut self,
+        cx: &mut Context<'_>,
+        inbox: &mut Inbox,
+        allowed: &mut usize,
+    ) -> Poll<Result<bool, StreamError>> {
         if self.session.is_some() {
-            return self.poll_open(cx, inbox);
+            return self.poll_open(cx, inbox, allowed);
         }
         // A read that fills all of the room may have left something: only a shorter one has emptied the socket.
-        let wanted = inbox.room().min(READ);
+        let wanted = inbox.room().min(READ).min(*allowed);
+        if *allowed == 0 {
+            return Poll::Ready(Ok(true));
+        }
         let read = self.socket.poll_read_with(cx, wanted, |fd| {
             // Taken only now: a connection that waits holds no block.
             inbox.fill(|room| {
@@ -119,12 +137,20 @@ impl Stream {
             })
         });
         match ready!(read) {
-            Ok(read) => Poll::Ready(Ok(read > 0)),
+            Ok(read) => {
+                *allowed -= read;
+                Poll::Ready(Ok(read > 0))
+            }
             Err(error) => Poll::Ready(Err(error.into())),
         }
     }
 
-    fn poll_open(&mut self, cx: &mut Context<'_>, inbox: &mut Inbox) -> Poll<Result<bool, StreamError>> {
+    fn poll_open(
+        &mut self,
+        cx: &mut Context<'_>,
+        inbox: &mut Inbox,
+        allowed: &mut usize,
+    ) -> Poll<Result<bool, StreamError>> {
         let Some(session) = &mut self.session else { return Poll::Ready(Ok(false)) };
         // Where no record fits, no read could ever help.
         if inbox.is_full() {
@@ -143,10 +169,15 @@ impl Stream {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
                 }
-                let received = ready!(self.socket.poll_recv(cx, &mut wire[filled..]))?;
+                let end = wire.len().min(filled.saturating_add(*allowed));
+                if end == filled {
+                    return Poll::Ready(Ok(true));
+                }
+                let received = ready!(self.socket.poll_recv(cx, &mut wire[filled..end]))?;
                 if received == 0 {
                     return Poll::Ready(Err(StreamError::Truncated));
                 }
+                *allowed -= received;
                 filled += received;
             }
             let partial = session.take_partial();

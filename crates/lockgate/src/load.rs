@@ -2,6 +2,7 @@
 
 mod interrupts;
 mod live;
+mod page;
 
 use std::io::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use lockgate_load::push::Push;
 use lockgate_load::report::{csv, hdr, html, json, text};
 use lockgate_load::result::{End, Report};
 
-use crate::cli::load::{Files, Load};
+use crate::cli::load::{Files, Load, What};
 use interrupts::Interrupts;
 use live::{Shown, View};
 
@@ -27,6 +28,9 @@ const BROKEN: u8 = 3;
 /// # Errors
 /// When it cannot begin, or a report cannot be written.
 pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
+    if load.what == What::Page {
+        return page::run(load);
+    }
     let plan = load.options.plan()?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;

@@ -15,7 +15,15 @@ use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
 use crate::target::{Body, Request};
 
-/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is still asked.
+/// A piece of an answer.
+pub(crate) enum Piece<'a> {
+    /// Its head: of the final answer, not of those before it (1xx).
+    Head(&'a ResponseHead),
+    /// Some of its body.
+    Data(&'a [u8]),
+}
+
+/// Sends a request and reads its answer to the end, as far as it is judged.
 ///
 /// # Errors
 /// When no whole answer came.
@@ -26,6 +34,30 @@ pub(super) async fn exchange(
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> Result<(), Fault> {
+    let mut hasher = expect.wants_hash().then(Hasher::new);
+    let answered = fetch(link, request, scratch, done, |piece| {
+        if let (Some(hasher), Piece::Data(data)) = (&mut hasher, piece) {
+            hasher.update(data);
+        }
+        Ok(())
+    })
+    .await;
+    done.seen.hash = hasher.map(Hasher::finish);
+    answered
+}
+
+/// Sends a request and reads its answer to the end, both at once: an origin may answer while it is still asked. `take`
+/// gets the answer as it comes.
+///
+/// # Errors
+/// When no whole answer came, or `take` refuses it.
+pub(super) async fn fetch(
+    link: &mut Link,
+    request: &Request,
+    scratch: &mut Scratch,
+    done: &mut Done,
+    take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
     scratch.vary(request);
     let Scratch { blocks, head, fields, body, .. } = scratch;
     let body = match &request.body {
@@ -33,7 +65,7 @@ pub(super) async fn exchange(
         Body::Random(_) => &body[..],
     };
     let mut upload = Upload::new([&request.head, fields, body]);
-    let mut answer = Answer::new(request.method, expect.wants_hash());
+    let mut answer = Answer::new(request.method, take);
     let answered = poll_fn(|cx| {
         // Who takes no more may have answered all the same; else reading finds out that it is gone.
         let _ = upload.poll(cx, &mut link.stream, blocks);
@@ -42,7 +74,6 @@ pub(super) async fn exchange(
     })
     .await;
     done.seen.length = answer.length;
-    done.seen.hash = answer.hasher.take().map(Hasher::finish);
     answered?;
     done.keep = answer.keep && upload.over && link.inbox.is_empty();
     if !link.inbox.is_empty() {
@@ -53,27 +84,27 @@ pub(super) async fn exchange(
 }
 
 /// What has come of an answer.
-struct Answer {
+struct Answer<F> {
     method: Method,
     progress: Progress,
     /// Of the final answer, once its head is there.
     body: Option<Decoder>,
     trailers: Fields,
     length: u64,
-    hasher: Option<Hasher>,
+    take: F,
     /// Whether the origin keeps the connection.
     keep: bool,
 }
 
-impl Answer {
-    fn new(method: Method, hash: bool) -> Self {
+impl<F: FnMut(Piece<'_>) -> Result<(), Fault>> Answer<F> {
+    fn new(method: Method, take: F) -> Self {
         Self {
             method,
             progress: Progress::default(),
             body: None,
             trailers: Fields::default(),
             length: 0,
-            hasher: hash.then(Hasher::new),
+            take,
             keep: false,
         }
     }
@@ -116,6 +147,7 @@ impl Answer {
             done.seen.status = Some(head.status);
             self.keep = keeps(head);
             self.body = Some(Decoder::new(length));
+            (self.take)(Piece::Head(head))?;
         }
         let Some(decoder) = &mut self.body else { return Ok(false) };
         let mut at = 0;
@@ -125,9 +157,7 @@ impl Answer {
             match part.map_err(|error| garbage(error.to_string()))? {
                 Part::Data(range) => {
                     self.length += range.len() as u64;
-                    if let Some(hasher) = &mut self.hasher {
-                        hasher.update(&coming[range.clone()]);
-                    }
+                    (self.take)(Piece::Data(&coming[range.clone()]))?;
                     at += range.end;
                 }
                 Part::More(used) => {

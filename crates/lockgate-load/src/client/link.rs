@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode};
@@ -12,10 +12,11 @@ use lockgate_http::head::ResponseHead;
 use lockgate_net::dial;
 use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
 use lockgate_net::socket::Socket;
-use lockgate_net::stream::{Blocks, Inbox, Stream};
+use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use lockgate_net::tls::handshake::{self, Established, Negotiated};
 
 use super::{Done, Fault};
+use crate::bucket::{Line, Seat};
 use crate::result::Failure;
 use crate::target::{Peer, Through};
 use crate::websocket::frame::Decoder;
@@ -32,16 +33,27 @@ pub(crate) struct Link {
     pub(crate) tls: Option<Negotiated>,
     /// What takes messages apart, once it has become a WebSocket.
     pub(super) frames: Option<Decoder>,
+    /// Its place at a slow link.
+    seat: Option<Seat>,
 }
 
 impl Link {
-    fn new(socket: Socket, established: Option<Established>, blocks: &Rc<Blocks>) -> Self {
+    fn new(
+        socket: Socket,
+        established: Option<Established>,
+        blocks: &Rc<Blocks>,
+        line: Option<&Rc<Line>>,
+    ) -> Self {
         let inbox = Inbox::new(blocks);
+        let seat = line.map(Line::seat);
+        if let (Some(seat), Some(made)) = (&seat, &established) {
+            seat.pay(made.received);
+        }
         let (session, unsent, tls) = match established {
             Some(made) => (Some(made.session), made.unsent, Some(made.negotiated)),
             None => (None, Vec::new(), None),
         };
-        Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None }
+        Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None, seat }
     }
 
     /// Whether it can have another exchange, as far as this side has heard. What a WebSocket is sent meanwhile is read
@@ -53,7 +65,11 @@ impl Link {
     /// Reads once, behind what is there; `false` when the peer has finished.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, done: &mut Done) -> Poll<Result<bool, Fault>> {
         let before = self.inbox.bytes().len();
-        match self.stream.poll_read(cx, &mut self.inbox) {
+        let read = match self.seat {
+            None => self.stream.poll_read(cx, &mut self.inbox),
+            Some(_) => self.poll_read_slowly(cx),
+        };
+        match read {
             Poll::Ready(Ok(more)) => {
                 done.received += (self.inbox.bytes().len() - before) as u64;
                 Poll::Ready(Ok(more))
@@ -65,14 +81,37 @@ impl Link {
             }
         }
     }
+
+    /// Reads as much as the link lets through; `true` may come without data.
+    fn poll_read_slowly(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
+        let Self { stream, inbox, seat: Some(seat), .. } = self else { return Poll::Ready(Ok(false)) };
+        // What came with a handshake, or in a record before this one, has passed the link.
+        let (before, mut nothing) = (inbox.bytes().len(), 0);
+        let opened = ready!(stream.poll_read_within(cx, inbox, &mut nothing))?;
+        if !opened || inbox.bytes().len() > before {
+            return Poll::Ready(Ok(opened));
+        }
+        ready!(stream.socket().poll_readable(cx))?;
+        let piece = ready!(seat.poll_turn(cx));
+        let mut left = piece;
+        let read = stream.poll_read_within(cx, inbox, &mut left);
+        seat.pay((piece - left) as u64);
+        read
+    }
 }
 
-/// Connects to `address` of `peer`.
+/// Connects to `address` of `peer`, behind a slow link if there is one.
 ///
 /// # Errors
 /// Of the kinds connect, proxy and TLS.
-pub(super) async fn open(peer: &Peer, address: &dial::Target, blocks: &Rc<Blocks>) -> Result<Link, Fault> {
-    let socket = dial::dial(address).await.map_err(|error| refused(address, &error))?;
+pub(super) async fn open(
+    peer: &Peer,
+    address: &dial::Target,
+    blocks: &Rc<Blocks>,
+    line: Option<&Rc<Line>>,
+) -> Result<Link, Fault> {
+    let buffer = line.map(|line| line.buffer());
+    let socket = dial::dial_with_buffer(address, buffer).await.map_err(|error| refused(address, &error))?;
     let mut preface = Vec::new();
     if let Some(version) = peer.proxy_protocol {
         let ends = ends(&socket);
@@ -84,12 +123,13 @@ pub(super) async fn open(peer: &Peer, address: &dial::Target, blocks: &Rc<Blocks
     if let Some(through) = &peer.through {
         send(&socket, &preface).await?;
         preface.clear();
-        return under_tls(tunnel(socket, peer, through, blocks).await?, peer, preface, blocks).await;
+        let socket = tunnel(socket, peer, through, blocks).await?;
+        return under_tls(socket, peer, preface, blocks, line).await;
     }
     if peer.tls.is_none() {
         send(&socket, &preface).await?;
     }
-    under_tls(socket, peer, preface, blocks).await
+    under_tls(socket, peer, preface, blocks, line).await
 }
 
 fn refused(address: &dial::Target, error: &io::Error) -> Fault {
@@ -103,12 +143,13 @@ async fn under_tls(
     peer: &Peer,
     preface: Vec<u8>,
     blocks: &Rc<Blocks>,
+    line: Option<&Rc<Line>>,
 ) -> Result<Link, Fault> {
-    let Some(connector) = &peer.tls else { return Ok(Link::new(socket, None, blocks)) };
+    let Some(connector) = &peer.tls else { return Ok(Link::new(socket, None, blocks, line)) };
     let established = handshake::connect(&socket, connector, &peer.host, preface)
         .await
         .map_err(|error| Fault::new(Failure::Tls, error.to_string()))?;
-    Ok(Link::new(socket, Some(established), blocks))
+    Ok(Link::new(socket, Some(established), blocks, line))
 }
 
 /// Asks a proxy to connect (RFC 9110 §9.3.6).

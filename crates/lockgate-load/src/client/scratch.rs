@@ -6,12 +6,15 @@ use fastrand::Rng;
 use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 
+use crate::bucket::Line;
 use crate::target::{Body, Request};
 
 /// Buffers of one client, and its dice.
 pub(crate) struct Scratch {
     pub(crate) blocks: Rc<Blocks>,
     pub(crate) rng: Rng,
+    /// The slow link that new connections are behind, if they are.
+    pub(crate) line: Option<Rc<Line>>,
     /// The answer's head.
     pub(crate) head: ResponseHead,
     /// What is sent of a head after what is always the same.
@@ -22,7 +25,7 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     pub(crate) fn new(blocks: Rc<Blocks>, rng: Rng) -> Self {
-        Self { blocks, rng, head: ResponseHead::default(), fields: Vec::new(), body: Vec::new() }
+        Self { blocks, rng, line: None, head: ResponseHead::default(), fields: Vec::new(), body: Vec::new() }
     }
 
     /// Makes what differs from request to request.

@@ -81,6 +81,9 @@ fn heading(report: &Report) -> String {
     }
     say("model", words::model(report.run.model));
     say("load", &words::load(&report.run));
+    for (stage, note) in words::notes(report) {
+        say("note", &format!("{}: {}", html(&stage), html(note)));
+    }
     let began = report.began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     say("began", &String::from_utf8_lossy(&date::imf_fixdate(began)));
     let uncounted = units::counted(report.uncounted, "request", "requests");
@@ -100,10 +103,12 @@ fn verdict(report: &Report) -> String {
                 units::counted(some, "request failed", "requests failed")
             ),
         };
-        return format!(
-            "<p class=\"verdict\"><strong>VALID</strong>: complete, and neither the generator nor its link was the \
-             limit{but}</p>\n"
-        );
+        let limit = if words::notes(report).is_empty() {
+            "neither the generator nor its link was the limit"
+        } else {
+            "the generator was not the limit"
+        };
+        return format!("<p class=\"verdict\"><strong>VALID</strong>: complete, and {limit}{but}</p>\n");
     }
     let mut out = String::from("<div class=\"verdict bad\">");
     for line in end.iter().chain(&invalid) {

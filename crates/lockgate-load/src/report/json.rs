@@ -34,6 +34,7 @@
 //! | `generator` | `user_s`, `system_s`; `busiest`, a thread's share of a CPU; `cpu_us_per_success` |
 //! | `watched` | each `name`, `user_s`, `system_s`, `cpu_us_per_success`, `before_bytes`, `peak_bytes`, `bytes_per_connection` |
 //! | `invalid` | why its figures are not the target's |
+//! | `notes` | what its readers must know, such as that the link was the limit |
 //! | `seconds` | each second: `succeeded`, `failed`, `bytes_received`, `p50_us`, `p99_us`, `max_us` |
 //!
 //! The objects whose names end in `_us` hold microseconds and the `count` of values: `min`, `p50`, `p75`, `p90`,
@@ -130,6 +131,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
         },
         "watched": watched(stage, &summary),
         "invalid": invalid.collect::<Vec<_>>(),
+        "notes": stage.notes,
         "seconds": stage.seconds.iter().map(second).collect::<Vec<_>>(),
     })
 }

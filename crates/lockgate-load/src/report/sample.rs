@@ -88,6 +88,7 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
             peak: Some(9_280_000),
         }],
         invalid: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

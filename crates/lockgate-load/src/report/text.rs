@@ -1,6 +1,6 @@
 //! The report for a terminal: plain, aligned text.
 
-mod table;
+pub(crate) mod table;
 
 use std::fmt::Write;
 
@@ -56,6 +56,13 @@ fn doubts(report: &Report) -> String {
         for (stage, reason) in words::invalid(report) {
             writeln!(out, "***   {}: {}", terminal(&stage), terminal(reason)).expect("memory");
         }
+    }
+    let notes = words::notes(report);
+    if !notes.is_empty() {
+        out.push('\n');
+    }
+    for (stage, note) in notes {
+        writeln!(out, "note: {}: {}", terminal(&stage), terminal(note)).expect("memory");
     }
     out
 }

@@ -63,6 +63,15 @@ pub(crate) fn invalid(report: &Report) -> Vec<(String, &str)> {
     reasons.collect()
 }
 
+/// Each stage of which there is something to know, with what.
+pub(crate) fn notes(report: &Report) -> Vec<(String, &str)> {
+    let notes = report.stages.iter().flat_map(|each| {
+        let name = stage(each, report);
+        each.notes.iter().map(move |note| (name.clone(), note.as_str()))
+    });
+    notes.collect()
+}
+
 /// `INVALID: 1 of 3 stages`, or `INVALID: no stage was measured`.
 pub(crate) fn verdict(report: &Report) -> Option<String> {
     let invalid = report.stages.iter().filter(|stage| !stage.invalid.is_empty()).count();

@@ -252,3 +252,29 @@ fn what_did_not_fit_is_read_without_a_further_event() {
         assert!(received == sent);
     });
 }
+
+#[test]
+fn no_more_is_taken_from_the_socket_than_is_allowed() {
+    for ends in ALL {
+        run(async {
+            let Ends { mut near, mut far, blocks } = ends();
+            let mut inbox = Inbox::new(&blocks);
+            let sent = bytes(5000);
+            write(&mut near, &blocks, &[&sent]).await.unwrap();
+            let (mut taken, mut idle) = (0, 0);
+            while inbox.bytes().len() < sent.len() {
+                let before = inbox.bytes().len();
+                let mut allowed = 1000;
+                assert!(poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut allowed)).await.unwrap());
+                taken += 1000 - allowed;
+                idle += usize::from(inbox.bytes().len() == before);
+                assert!(inbox.bytes().len() <= taken, "bytes that were not taken");
+            }
+            assert_eq!(inbox.bytes(), sent);
+            // A record is data only when it is whole, and has more bytes than it carries.
+            assert_eq!((idle > 0, taken > sent.len()), (far.is_secure(), far.is_secure()));
+            let mut none = 0;
+            assert!(poll_fn(|cx| far.poll_read_within(cx, &mut inbox, &mut none)).await.unwrap());
+        });
+    }
+}

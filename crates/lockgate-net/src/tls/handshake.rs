@@ -53,6 +53,8 @@ pub struct Established {
     pub negotiated: Negotiated,
     /// What is still to be sent before any data: the session tickets of TLS 1.3, which may wait for the first answer.
     pub unsent: Vec<u8>,
+    /// Bytes that it received from the socket, also those that belong to what follows.
+    pub received: u64,
 }
 
 /// Why a handshake failed.
@@ -246,11 +248,12 @@ struct Wire<'a> {
     outgoing: Vec<u8>,
     rest: Rest,
     failed: Option<Error>,
+    received: u64,
 }
 
 impl<'a> Wire<'a> {
     fn new(socket: &'a Socket, incoming: Vec<u8>) -> Self {
-        Self { socket, incoming, outgoing: Vec::new(), rest: Rest::default(), failed: None }
+        Self { socket, incoming, outgoing: Vec::new(), rest: Rest::default(), failed: None, received: 0 }
     }
 
     async fn turn(&mut self, used: usize, step: Step) -> Result<Turn, HandshakeError> {
@@ -292,12 +295,14 @@ impl<'a> Wire<'a> {
         self.incoming.resize(start + READ, 0);
         let received = poll_fn(|cx| self.socket.poll_recv(cx, &mut self.incoming[start..])).await;
         self.incoming.truncate(start + received.as_ref().map_or(0, |&n| n));
+        self.received += (self.incoming.len() - start) as u64;
         if received? == 0 { Err(HandshakeError::Closed) } else { Ok(()) }
     }
 
     fn establish(mut self, keys: Keys, secrets: ExtractedSecrets, negotiated: Negotiated) -> Established {
         self.rest.partial = self.incoming;
-        Established { session: Session::new(keys, secrets, self.rest), negotiated, unsent: self.outgoing }
+        let session = Session::new(keys, secrets, self.rest);
+        Established { session, negotiated, unsent: self.outgoing, received: self.received }
     }
 }
 

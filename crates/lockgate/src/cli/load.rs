@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use lockgate_load::bucket::LinkRate;
 use lockgate_load::expect::{Bytes, Expect, Length};
 use lockgate_load::options::{Options, Tls};
 use lockgate_load::profile::{Profile, Rates, Spike, duration};
@@ -20,6 +21,8 @@ use lockgate_net::tls::{CaSource, CertFiles};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Load {
     pub(crate) options: Options,
+    /// What is done with them.
+    pub(crate) what: What,
     /// What makes it fail.
     pub(crate) fail_if: Option<Threshold>,
     pub(crate) files: Files,
@@ -27,6 +30,15 @@ pub(crate) struct Load {
     pub(crate) quiet: bool,
     /// Where counts are pushed meanwhile.
     pub(crate) push: Option<Gateway>,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// The URLs, again and again.
+    Targets,
+    /// A page with its objects (`--page`).
+    Page,
 }
 
 /// Where reports go beside the text; `-` is stdout, instead of the text.
@@ -44,12 +56,15 @@ pub(super) struct LoadTyped {
     /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that come back)
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
+    /// Load the page at the URL with all objects of its origin, as a browser does over HTTP/1.1, -n times
+    #[arg(long, conflicts_with_all = NOT_OF_PAGES)]
+    page: bool,
     /// Each URL's share of the requests, in their order: 3,1
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     weights: Vec<u32>,
-    /// Connections at once, over all threads
-    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = at_least_one, help_heading = "How much")]
-    connections: usize,
+    /// Connections at once, over all threads [default: 10; 6 with --page]
+    #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "How much")]
+    connections: Option<usize>,
     /// How long, per stage: 10s, 500ms, 5m [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
     duration: Option<Duration>,
@@ -65,9 +80,9 @@ pub(super) struct LoadTyped {
     /// Requests on one connection before it is closed [default: as many as there are]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How much")]
     per_connection: Option<u64>,
-    /// What one request may take, from when it was due
-    #[arg(long, value_name = "TIME", value_parser = lasting, default_value = "10s", help_heading = "How much")]
-    timeout: Duration,
+    /// What one request may take, from when it was due; a whole load with --page [default: 10s; 60s with --page]
+    #[arg(long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
+    timeout: Option<Duration>,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one, help_heading = "How much")]
     threads: usize,
@@ -138,6 +153,9 @@ pub(super) struct LoadTyped {
     /// USER:PASSWORD for it
     #[arg(long, value_name = "USER:PASSWORD", help_heading = "The way there")]
     proxy_user: Option<String>,
+    /// Read as from a link of this rate, which all connections share: 1024kbit/s, 10Mbit/s, 128kB/s
+    #[arg(long, value_name = "RATE", help_heading = "The way there")]
+    link: Option<LinkRate>,
     /// Begin connections with a PROXY header: v1 or v2
     #[arg(long, value_name = "v1|v2", value_parser = proxy_version, help_heading = "The way there")]
     proxy_protocol: Option<Version>,
@@ -209,6 +227,41 @@ pub(super) struct LoadTyped {
     html: Option<PathBuf>,
 }
 
+/// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
+const NOT_OF_PAGES: [&str; 31] = [
+    "weights",
+    "duration",
+    "rounds",
+    "warm_up",
+    "per_connection",
+    "threads",
+    "cpus",
+    "rate",
+    "step",
+    "every",
+    "hold",
+    "spike",
+    "method",
+    "header_any",
+    "body",
+    "body_file",
+    "body_size",
+    "body_random",
+    "expect_length",
+    "expect_sha256",
+    "anyway",
+    "stop_on",
+    "watch",
+    "push",
+    "push_job",
+    "fail_if",
+    "csv",
+    "timeline",
+    "hdr",
+    "html",
+    "no_resumption",
+];
+
 /// What is sent where something must be and nothing was said: messages and bytes that come back.
 const ECHOED: usize = 64;
 
@@ -236,11 +289,11 @@ impl LoadTyped {
             command: std::env::args().skip(1).collect(),
             urls: self.urls,
             weights: self.weights,
-            connections: self.connections,
+            connections: self.connections.unwrap_or(if self.page { 6 } else { 10 }),
             per_connection: self.per_connection,
             threads: self.threads,
             cpus: self.cpus,
-            timeout: self.timeout,
+            timeout: self.timeout.unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
             profile,
             duration: self.duration,
             count: self.count,
@@ -258,6 +311,7 @@ impl LoadTyped {
             unix: self.unix,
             proxy: self.proxy,
             proxy_user: self.proxy_user,
+            link: self.link,
             proxy_protocol: self.proxy_protocol,
             tls: Tls {
                 ca: match (self.insecure, self.ca) {
@@ -280,7 +334,8 @@ impl LoadTyped {
         let push = push.map_err(|error| error.to_string())?;
         let Self { json, csv, timeline, hdr, html, .. } = self;
         let files = Files { json, csv, timeline, hdr, html };
-        Ok(Load { options, fail_if: self.fail_if, files, quiet: self.quiet, push })
+        let what = if self.page { What::Page } else { What::Targets };
+        Ok(Load { options, what, fail_if: self.fail_if, files, quiet: self.quiet, push })
     }
 
     fn body(&self) -> Result<Option<Body>, String> {

@@ -11,6 +11,7 @@ mod http;
 mod limits;
 mod load;
 mod load_live;
+mod load_page;
 mod proxy_protocol;
 mod relay;
 mod run;

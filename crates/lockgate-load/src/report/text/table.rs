@@ -1,7 +1,7 @@
 //! Rows in columns: the first to the left, figures to the right.
 
 /// Each row as a line with its indent; a column is as wide as its widest cell, and shorter rows are filled up.
-pub(super) fn aligned(indent: usize, rows: &[Vec<String>]) -> String {
+pub(crate) fn aligned(indent: usize, rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| letters(cell)).max().unwrap_or(0)

@@ -1,0 +1,181 @@
+//! What loads of a page have found, before anybody prints it. Times count from when a load began.
+
+use std::time::Duration;
+
+use crate::result::{End, Failure};
+
+/// What became of all loads of a page.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The words of the command line.
+    pub command: Vec<String>,
+    /// The page as written.
+    pub url: String,
+    /// Connections at once, at the most.
+    pub connections: usize,
+    /// What one load may take.
+    pub timeout: Duration,
+    /// What readers must know: that the link was the limit.
+    pub notes: Vec<String>,
+    /// The loads in their order.
+    pub loads: Vec<Load>,
+    /// How it ended. A load that was cut is none.
+    pub end: End,
+}
+
+/// One load: the page and its objects, on new connections and with nothing known before.
+#[derive(Debug, Clone, Default)]
+pub struct Load {
+    /// The page itself first, then its objects as they were found.
+    pub objects: Vec<Object>,
+    /// Objects of other origins, which are not fetched: their URLs, each once.
+    pub others: Vec<String>,
+    /// What was beyond the most that one load keeps, and was neither fetched nor named.
+    pub beyond: u64,
+    /// Connections that were opened.
+    pub opened: u32,
+}
+
+/// What something on a page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The page itself.
+    Page,
+    /// A style sheet.
+    Style,
+    /// A script.
+    Script,
+    /// An image.
+    Image,
+    /// An icon of the site.
+    Icon,
+    /// A font.
+    Font,
+    /// Sound or film, whole: a browser may ask for parts.
+    Media,
+    /// What the page will ask for itself.
+    Other,
+}
+
+impl Kind {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Style => "style",
+            Self::Script => "script",
+            Self::Image => "image",
+            Self::Icon => "icon",
+            Self::Font => "font",
+            Self::Media => "media",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// One object of a load.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Path and query.
+    pub target: String,
+    /// What it is.
+    pub kind: Kind,
+    /// When it was found in what had come of the page or a style sheet.
+    pub found: Duration,
+    /// When a connection took it up.
+    pub start: Option<Duration>,
+    /// What it took to open that connection, TLS included, if it was opened for it.
+    pub connect: Option<Duration>,
+    /// When the head of its answer was there.
+    pub first: Option<Duration>,
+    /// When its answer was whole, or failed.
+    pub end: Option<Duration>,
+    /// The number of the connection, from 1 on in the order in which they were opened.
+    pub connection: Option<u32>,
+    /// The status of its answer.
+    pub status: Option<u16>,
+    /// Bytes of its body.
+    pub length: u64,
+    /// Bytes of its answer, head included.
+    pub received: u64,
+    /// Why it is no success.
+    pub failure: Option<(Failure, String)>,
+}
+
+impl Object {
+    pub(super) fn new(target: String, kind: Kind, found: Duration) -> Self {
+        Self {
+            target,
+            kind,
+            found,
+            start: None,
+            connect: None,
+            first: None,
+            end: None,
+            connection: None,
+            status: None,
+            length: 0,
+            received: 0,
+            failure: None,
+        }
+    }
+
+    /// When its answer was whole, if it came as it should.
+    pub fn done(&self) -> Option<Duration> {
+        self.end.filter(|_| self.failure.is_none())
+    }
+}
+
+impl Load {
+    /// When the page itself was complete.
+    pub fn page(&self) -> Option<Duration> {
+        self.complete(|kind| kind == Kind::Page)
+    }
+
+    /// When page, style sheets and scripts were complete: a browser can show the page and run it.
+    pub fn usable(&self) -> Option<Duration> {
+        self.complete(|kind| matches!(kind, Kind::Page | Kind::Style | Kind::Script))
+    }
+
+    /// When everything was.
+    pub fn all(&self) -> Option<Duration> {
+        self.complete(|_| true)
+    }
+
+    /// The latest end of some; nothing if one of them failed.
+    fn complete(&self, is_one: impl Fn(Kind) -> bool) -> Option<Duration> {
+        let ends = self.objects.iter().filter(|object| is_one(object.kind)).map(Object::done);
+        ends.collect::<Option<Vec<_>>>()?.into_iter().max()
+    }
+
+    /// Bytes of all answers, heads included.
+    pub fn received(&self) -> u64 {
+        self.objects.iter().map(|object| object.received).sum()
+    }
+
+    /// How many objects failed.
+    pub fn failed(&self) -> usize {
+        self.objects.iter().filter(|object| object.failure.is_some()).count()
+    }
+}
+
+impl Report {
+    /// Failures of each kind over all loads, with what was said of the first.
+    pub fn failures(&self) -> Vec<(Failure, u64, &str)> {
+        let all =
+            || self.loads.iter().flat_map(|load| &load.objects).filter_map(|object| object.failure.as_ref());
+        let kinds = Failure::ALL.into_iter().filter_map(|kind| {
+            let mut of_kind = all().filter(|(failure, _)| *failure == kind);
+            let (_, example) = of_kind.next()?;
+            Some((kind, 1 + of_kind.count() as u64, example.as_str()))
+        });
+        kinds.collect()
+    }
+
+    /// The load to show: the one in the middle by when everything was complete, those that never were behind the others.
+    pub fn median(&self) -> Option<usize> {
+        let mut order: Vec<usize> = (0..self.loads.len()).collect();
+        order.sort_by_key(|place| self.loads[*place].all().unwrap_or(Duration::MAX));
+        order.get((order.len().max(1) - 1) / 2).copied()
+    }
+}

@@ -1,0 +1,72 @@
+//! Several loads of a page, one after the other, each as if it were the first.
+
+use std::io;
+use std::time::Instant;
+
+use lockgate_net::stream::Blocks;
+use lockgate_net::timer::Timer;
+
+use super::load::{Tools, load};
+use super::plan::Plan;
+use super::result::{Load, Report};
+use crate::bucket::Line;
+use crate::options::OptionsError;
+use crate::result::End;
+use crate::worker::Stop;
+
+/// Why there is nothing to tell.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// The page is not there, before any load was complete.
+    #[error("{url}: {text}")]
+    First {
+        /// As written.
+        url: String,
+        /// What was wrong.
+        text: String,
+    },
+    /// A name or file that was there is not any more.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// No descriptors.
+    #[error("the page cannot be loaded: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Loads the page as often as `plan` says; `tell` hears of each load.
+///
+/// # Errors
+/// When it cannot begin, or the first load does not get the page itself. What goes wrong later is in the report.
+pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Report, PageError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
+    runtime.block_on(async {
+        let line = plan.link.as_ref().map(Line::new).transpose()?;
+        if let Some(line) = line.clone() {
+            tokio::task::spawn_local(async move { line.run().await });
+        }
+        let tools = Tools { plan, stop, blocks: Blocks::new(), line, timer: Timer::new()? };
+        let mut loads: Vec<Load> = Vec::new();
+        let begin = Instant::now();
+        while (loads.len() as u64) < plan.loads {
+            let Some(load) = load(&tools, &plan.peer()?).await? else { break };
+            let failure = load.objects.first().and_then(|page| page.failure.as_ref());
+            if let (Some((_, text)), true) = (failure, loads.is_empty()) {
+                let url = plan.options.urls.concat();
+                return Err(PageError::First { url, text: text.clone() });
+            }
+            tell(&load);
+            loads.push(load);
+        }
+        let complete = loads.len() as u64 == plan.loads;
+        let note = plan.link.as_ref().and_then(|link| link.note(link.busy(), begin.elapsed()));
+        Ok(Report {
+            command: plan.options.command.clone(),
+            url: plan.options.urls.concat(),
+            connections: plan.connections,
+            timeout: plan.timeout,
+            notes: note.into_iter().collect(),
+            loads,
+            end: if complete { End::Complete } else { End::Interrupted },
+        })
+    })
+}

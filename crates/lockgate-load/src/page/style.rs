@@ -1,0 +1,208 @@
+//! What a style sheet names: `@import`, and `url()` in declarations (CSS Syntax Level 3 §4, CSS Values Level 4 §4.5).
+//!
+//! Matches no selectors, so that everything that is named counts as used; of the sources of a font the first does. Of
+//! escapes only the backslash is taken away.
+
+/// Longer ones are cut, and so resolve to nothing.
+const URL: usize = 16 * 1024;
+const WORD: usize = 32;
+
+/// What a style sheet wants something for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    Import,
+    Font,
+    Image,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Normal,
+    Slash,
+    Comment,
+    CommentStar,
+    /// Behind `url(`, up to its first character.
+    UrlStart,
+    UrlBare,
+    /// Behind a quoted one, up to its parenthesis.
+    UrlEnd,
+    Quoted(u8),
+}
+
+/// Looks through a style sheet, in pieces of any length.
+#[derive(Debug)]
+pub(super) struct Style {
+    state: State,
+    /// Where a quoted text leads back to.
+    in_url: bool,
+    escaped: bool,
+    /// The identifier that has just been read.
+    word: Vec<u8>,
+    /// The first one of a declaration, or the name of an at-rule with its `@`.
+    property: Vec<u8>,
+    /// Whether this declaration has named something.
+    named: bool,
+    url: Vec<u8>,
+}
+
+impl Style {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::Normal,
+            in_url: false,
+            escaped: false,
+            word: Vec::new(),
+            property: Vec::new(),
+            named: false,
+            url: Vec::new(),
+        }
+    }
+
+    /// Takes the next bytes.
+    pub(super) fn feed(&mut self, input: &[u8], each: &mut impl FnMut(Use, &[u8])) {
+        for byte in input {
+            self.step(*byte, each);
+        }
+    }
+
+    fn step(&mut self, byte: u8, each: &mut impl FnMut(Use, &[u8])) {
+        self.state = match (self.state, byte) {
+            (State::Comment | State::CommentStar, b'*') => State::CommentStar,
+            (State::CommentStar, b'/') => State::Normal,
+            (State::Comment | State::CommentStar, _) => State::Comment,
+            (State::Slash, b'*') => State::Comment,
+            (State::Quoted(_) | State::UrlBare, byte) if self.escaped => {
+                self.escaped = false;
+                self.push(byte);
+                self.state
+            }
+            (State::Quoted(_) | State::UrlBare, b'\\') => {
+                self.escaped = true;
+                self.state
+            }
+            (State::Quoted(quote), byte) if byte == quote || byte == b'\n' => {
+                if !self.in_url {
+                    if self.property == b"@import" {
+                        self.name(each);
+                    }
+                    State::Normal
+                } else {
+                    State::UrlEnd
+                }
+            }
+            (State::UrlStart, byte) if byte.is_ascii_whitespace() => State::UrlStart,
+            (State::UrlStart | State::Normal | State::Slash, b'"' | b'\'') => {
+                self.in_url = self.state == State::UrlStart;
+                self.url.clear();
+                State::Quoted(byte)
+            }
+            (State::UrlStart | State::UrlBare | State::UrlEnd, b')') => {
+                self.name(each);
+                State::Normal
+            }
+            (State::UrlEnd, _) => State::UrlEnd,
+            (State::Quoted(_), byte) => {
+                self.push(byte);
+                self.state
+            }
+            (State::UrlStart | State::UrlBare, byte) => {
+                self.push(byte);
+                State::UrlBare
+            }
+            (State::Normal | State::Slash, byte) => self.normal(byte),
+        };
+    }
+
+    fn normal(&mut self, byte: u8) -> State {
+        let is_word = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'@') || byte >= 0x80;
+        if is_word {
+            if self.word.len() < WORD {
+                self.word.push(byte.to_ascii_lowercase());
+            }
+            return State::Normal;
+        }
+        let word = std::mem::take(&mut self.word);
+        if self.property.is_empty() {
+            self.property.clone_from(&word);
+        }
+        match byte {
+            b';' | b'{' | b'}' => {
+                self.property.clear();
+                self.named = false;
+            }
+            b'(' if word == b"url" => {
+                self.url.clear();
+                return State::UrlStart;
+            }
+            b'/' => return State::Slash,
+            _ => {}
+        }
+        State::Normal
+    }
+
+    fn push(&mut self, byte: u8) {
+        if self.url.len() < URL {
+            self.url.push(byte);
+        }
+    }
+
+    /// A URL is whole.
+    fn name(&mut self, each: &mut impl FnMut(Use, &[u8])) {
+        let used_for = match &*self.property {
+            b"@import" => Use::Import,
+            b"src" => Use::Font,
+            // `@namespace` and the like name nothing that is fetched.
+            [b'@', ..] => return,
+            _ => Use::Image,
+        };
+        if !(self.named && used_for != Use::Image) {
+            // Spaces before the parenthesis are none of it, and around a URL they have no meaning.
+            each(used_for, self.url.trim_ascii_end());
+        }
+        self.named = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(sheet: &str) -> Vec<(Use, String)> {
+        let mut found = Vec::new();
+        let mut style = Style::new();
+        style.feed(sheet.as_bytes(), &mut |used_for, url| {
+            found.push((used_for, String::from_utf8_lossy(url).into_owned()));
+        });
+        found
+    }
+
+    #[test]
+    fn imports_fonts_and_images_are_told_apart() {
+        for (sheet, expected) in [
+            (
+                "@import 'a.css';@import url(b.css) print;",
+                vec![(Use::Import, "a.css"), (Use::Import, "b.css")],
+            ),
+            ("@IMPORT URL( \"c.css\" ) ;", vec![(Use::Import, "c.css")]),
+            (
+                "@font-face{font-family:x;src:url(a.woff2) format('woff2'),url(a.ttf)}",
+                vec![(Use::Font, "a.woff2")],
+            ),
+            (
+                "p{background:url(a.png),url('b.png')}q{cursor:url( c.cur ),auto}",
+                vec![(Use::Image, "a.png"), (Use::Image, "b.png"), (Use::Image, "c.cur")],
+            ),
+            ("@media print{p{content:url(a)}}", vec![(Use::Image, "a")]),
+            ("@namespace url(http://www.w3.org/1999/xhtml);@charset 'x';", vec![]),
+            ("/* url(a) */p{a:/**/url(b)/*url(c)*/}", vec![(Use::Image, "b")]),
+            ("p{content:'url(a) /* ';b:url(c)}", vec![(Use::Image, "c")]),
+            ("p{a:url(\"a)\\\"b\");b:url(c\\)d)}", vec![(Use::Image, "a)\"b"), (Use::Image, "c)d")]),
+            ("p{a:'\nb:url(c)}", vec![(Use::Image, "c")]),
+            ("p{a:myurl(b);c:1/2 url(d)}", vec![(Use::Image, "d")]),
+            ("p{a:url(b", vec![]),
+        ] {
+            let expected: Vec<_> = expected.iter().map(|(used, url)| (*used, (*url).to_owned())).collect();
+            assert_eq!(named(sheet), expected, "{sheet}");
+        }
+    }
+}

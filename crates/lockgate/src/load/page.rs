@@ -1,0 +1,39 @@
+//! `load --page`: loads a page as often as was asked for, and tells of it.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lockgate_load::Stop;
+use lockgate_load::page::{self, Plan, report};
+use lockgate_load::result::End;
+
+use super::interrupts::Interrupts;
+use super::put;
+use crate::cli::load::Load;
+
+/// Makes the loads; a line about each goes to stderr. Signals end them as they do any other run.
+///
+/// # Errors
+/// When there is no page, or a report cannot be written.
+pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
+    let plan = Plan::new(&load.options)?;
+    let stop = Arc::new(Stop::default());
+    let interrupts = Interrupts::ending(&stop)?;
+    let mut made = 0;
+    let found = page::run(&plan, &stop, |done| {
+        made += 1;
+        if !load.quiet {
+            let all = done.all().map_or("not complete".to_owned(), |time| format!("complete in {time:.1?}"));
+            eprintln!("load {made}: {} objects, {} failed, {all}", done.objects.len(), done.failed());
+        }
+    })?;
+    let stdout = Path::new("-");
+    if load.files.json.as_deref() != Some(stdout) {
+        put(stdout, &report::text(&found))?;
+    }
+    if let Some(path) = &load.files.json {
+        put(path, &report::json(&found))?;
+    }
+    Ok(if found.end == End::Interrupted { interrupts.exit_code() } else { ExitCode::SUCCESS })
+}
