@@ -53,6 +53,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         proxy: None,
         proxy_user: None,
         proxy_protocol: None,
+        link: None,
         tls: Tls {
             ca: CaSource::Anyone,
             name: None,

@@ -138,3 +138,50 @@ fn what_cannot_be_is_told_with_what_can() {
         assert!(told.contains(says), "{words:?}: {told}");
     }
 }
+
+const DOCUMENT: &str = include_str!("../../../../../docs/load.md");
+
+#[test]
+fn every_example_of_the_document_means_something() {
+    let mut tried = 0;
+    for line in DOCUMENT.lines().filter(|line| line.starts_with("lockgate load ")) {
+        // As far as a shell is needed: quotes that do not nest.
+        let mut words = Vec::new();
+        for (place, part) in line.split('\'').enumerate() {
+            match place % 2 {
+                0 => words.extend(part.split_whitespace()),
+                _ => words.push(part),
+            }
+        }
+        // Files are not there.
+        let resolved = Words::try_parse_from(&words[1..]).map_err(|error| error.to_string());
+        let resolved = resolved.and_then(|words| words.typed.resolve());
+        assert!(
+            resolved.as_ref().err().is_none_or(|text| text.contains("page.html")),
+            "{line}: {resolved:?}"
+        );
+        tried += 1;
+    }
+    assert!(tried > 10);
+}
+
+#[test]
+fn every_option_is_in_the_document_and_every_option_in_the_document_is_one() {
+    let command = <Words as clap::CommandFactory>::command();
+    let options: Vec<_> = command.get_arguments().filter_map(|argument| argument.get_long()).collect();
+    for option in &options {
+        let named = DOCUMENT.match_indices(&format!("--{option}")).any(|(at, word)| {
+            !DOCUMENT[at + word.len()..].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
+        });
+        assert!(named, "--{option} is not in docs/load.md");
+    }
+    for (at, _) in DOCUMENT.match_indices("--") {
+        let letter = |c: &char| *c == '-' || c.is_ascii_lowercase() || c.is_ascii_digit();
+        let word: String = DOCUMENT[at + 2..].chars().take_while(letter).collect();
+        // A line of a table has nothing but dashes.
+        assert!(
+            word.trim_matches('-').is_empty() || word == "help" || options.contains(&word.as_str()),
+            "--{word}"
+        );
+    }
+}

@@ -153,11 +153,11 @@ fn a_proxy_header_goes_before_everything_else_on_each_connection() {
     }
 }
 
+/// Of each connection the name that was asked for, and whether a session was resumed.
+type Agreed = Arc<Mutex<Vec<(String, bool)>>>;
+
 /// A server of TLS; what it agreed on with each connection: the name it was asked for, and whether a session was resumed.
-fn secure(
-    issued: &lockgate_testkit::Issued,
-    clients: Option<&Authority>,
-) -> (Serving, Arc<Mutex<Vec<(String, bool)>>>) {
+fn secure(issued: &lockgate_testkit::Issued, clients: Option<&Authority>) -> (Serving, Agreed) {
     let agreed = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&agreed);
     let served = server_config(issued, clients);
