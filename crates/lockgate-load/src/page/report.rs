@@ -277,7 +277,7 @@ mod tests {
             "  page, styles and scripts complete  70.0 ms  60.0 ms  90.0 ms  3 of 3\n",
             "  all complete                        110 ms   100 ms   130 ms  3 of 3\n",
             "waterfall (load 3, the one in the middle)\n",
-            "  /       page      1     0 ns  10.0 ms  30.0 ms  1.00 KB     200  |---========                             |\n",
+            "  /        page     1     0 ns  10.0 ms  30.0 ms  1.00 KB     200  |---=======                              |\n",
             "  /i.png  image     1  60.0 ms  70.0 ms   110 ms  1.00 KB     200  |    .................----===============|\n",
             "1 object of other origins, not fetched\n  http://cdn.test/x\\u{1b}\n",
         ] {

@@ -52,6 +52,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         unix: None,
         proxy: None,
         proxy_user: None,
+        link: None,
         proxy_protocol: None,
         link: None,
         tls: Tls {

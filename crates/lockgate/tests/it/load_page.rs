@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use lockgate_testkit::{Ended, Launch, Origin, Serving};
+use lockgate_testkit::{Ended, Launch, Origin, Serving, Signal};
 use serde_json::Value;
 
 /// What an origin has: bodies by their targets. Others are 404. What it was asked for comes by the channel.
@@ -148,6 +148,23 @@ fn what_an_origin_never_answers_ends_with_the_time_of_the_load() {
     let image = &report["loads"][0]["objects"][1];
     assert_eq!((&image["failure"]["kind"], &image["end_us"]), (&"timeout".into(), &Value::Null), "{image}");
     assert_eq!(report["loads"][0]["all_us"], Value::Null);
+}
+
+#[test]
+fn a_signal_cuts_the_load_under_way_and_leaves_those_before_it() {
+    let origin = Origin::tcp();
+    let url = format!("http://{}/", origin.address());
+    let gate = Launch::new(env!("CARGO_BIN_EXE_lockgate")).command(&["load", "--page", &url, "-n", "3"]);
+    let mut first = origin.http();
+    first.request();
+    first.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+    let mut second = origin.http();
+    second.request();
+    gate.signal(Signal::INT);
+    let ended = gate.ended();
+    assert_eq!(ended.code, Some(130), "{}", ended.stderr);
+    assert!(ended.stdout.contains("\n*** INTERRUPTED"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("  load         1 load, each over"), "{}", ended.stdout);
 }
 
 #[test]
