@@ -54,7 +54,6 @@ fn asks(urls: &[&str], count: u64) -> Options {
         proxy_user: None,
         link: None,
         proxy_protocol: None,
-        link: None,
         tls: Tls {
             ca: CaSource::Anyone,
             name: None,
