@@ -185,3 +185,22 @@ fn every_option_is_in_the_document_and_every_option_in_the_document_is_one() {
         );
     }
 }
+
+#[test]
+fn every_load_of_the_comparisons_means_something() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/compare");
+    let mut tried = 0;
+    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let plan = lockgate_load::compare::file::Plan::parse(&path, &text);
+        for load in plan.unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display())).loads {
+            let words = load.arguments.iter().map(|word| word.replace("{port}", "80"));
+            let words = Words::try_parse_from(std::iter::once("load".to_owned()).chain(words));
+            let plan = words.map_err(|error| error.to_string()).and_then(|words| words.typed.resolve());
+            let plan = plan.and_then(|load| load.options.plan().map_err(|error| error.to_string()));
+            assert!(plan.is_ok(), "{}: {}: {plan:?}", path.display(), load.name);
+            tried += 1;
+        }
+    }
+    assert!(tried > 50, "{tried} loads are not those of bench/compare");
+}
