@@ -57,10 +57,15 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     for breach in &broken {
         eprintln!("lockgate: {breach}");
     }
+    // What was to hold of every stage holds of none.
+    let unmeasured = load.fail_if.is_some() && report.stages.is_empty();
+    if unmeasured {
+        eprintln!("lockgate: nothing was measured that --fail-if could be held against");
+    }
     if report.end == End::Interrupted {
         return Ok(interrupts.exit_code());
     }
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
+    Ok(if broken.is_empty() && !unmeasured { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }
 
 /// Writes the report in every form that was asked for.
