@@ -112,6 +112,24 @@ fn a_connection_has_as_many_exchanges_as_it_may() {
 }
 
 #[test]
+fn a_run_by_time_counts_all_that_it_has_begun() {
+    let moved = Arc::new(Moved::default());
+    let server = counting(&moved);
+    let duration = Some(Duration::from_millis(200));
+    let options =
+        Options { connections: 3, threads: 2, count: None, duration, ..asks(&[&at("http", &server)], 1) };
+    let report = run(&options);
+    let stage = &report.stages[0];
+    assert_eq!(Some(stage.elapsed), duration);
+    let tally = &stage.tally;
+    assert_eq!((failures(tally), tally.cut), (vec![], 0));
+    assert!(tally.late <= 3, "one of each connection at the most: {}", tally.late);
+    let requests = tally.succeeded() + 1;
+    assert_eq!(moved.sent.load(Ordering::SeqCst), requests * PAGE.len() as u64);
+    assert_eq!(moved.received.load(Ordering::SeqCst), tally.sent / tally.succeeded() * requests);
+}
+
+#[test]
 fn every_round_is_a_stage_of_its_own_with_its_own_counts() {
     let server = Origin::tcp().answering(|_| PAGE.into());
     let options = Options { rounds: 3, connections: 2, threads: 2, ..asks(&[&at("http", &server)], 20) };
