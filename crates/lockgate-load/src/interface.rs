@@ -2,6 +2,7 @@
 //!
 //! What stays on this machine has none, and virtual interfaces do not say how fast they are: then nothing is known.
 
+use std::cmp::Reverse;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -35,6 +36,8 @@ impl Interface {
             return None;
         }
         let name = route(&std::fs::read_to_string("/proc/net/route").ok()?, ip)?;
+        // What is no device, as one end of a pair to a container is none, says any speed.
+        PathBuf::from("/sys/class/net").join(&name).join("device").exists().then_some(())?;
         let speed: u64 = read(&name, "speed")?;
         Some(Self { name, speed: speed * 1_000_000 })
     }
@@ -65,9 +68,11 @@ fn route(table: &str, to: Ipv4Addr) -> Option<String> {
         let words: Vec<_> = line.split_ascii_whitespace().collect();
         let number = |place: usize| u32::from_str_radix(words.get(place)?, 16).ok();
         let (destination, mask) = (number(1)?, number(7)?);
-        (to & mask == destination).then(|| (mask.count_ones(), words[0].to_owned()))
+        let metric: u32 = words.get(6)?.parse().ok()?;
+        // Of two that are alike the lower metric is preferred.
+        (to & mask == destination).then(|| (mask.count_ones(), Reverse(metric), words[0].to_owned()))
     });
-    routes.max_by_key(|(bits, _)| *bits).map(|(_, name)| name)
+    routes.max().map(|(_, _, name)| name)
 }
 
 #[cfg(test)]
@@ -77,7 +82,8 @@ mod tests {
     const TABLE: &str = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
         eth0\t00000000\t0102A8C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
         eth1\t0000000A\t00000000\t0001\t0\t0\t0\t000000FF\t0\t0\t0\n\
-        eth2\t0001000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n";
+        eth2\t0001000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n\
+        eth3\t00000000\t0102A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0\n";
 
     #[test]
     fn the_most_specific_route_counts() {

@@ -78,6 +78,8 @@ pub(crate) struct Pace {
     alarm: Timer,
     /// Turns that nobody could take while they might have been in time.
     unsent: Cell<u64>,
+    /// Turns that were due when the stage was ended early.
+    cut: Cell<u64>,
     over: RefCell<Option<Waker>>,
 }
 
@@ -94,6 +96,7 @@ impl Pace {
             share: RefCell::default(),
             alarm: Timer::new()?,
             unsent: Cell::new(0),
+            cut: Cell::new(0),
             over: RefCell::default(),
         })
     }
@@ -137,9 +140,10 @@ impl Pace {
         self.deal();
     }
 
-    /// Ends the stage now: no turn is given any more.
+    /// Ends the stage now: no turn is given any more. What was due by now and had no client is cut.
     pub(crate) fn stop(&self) {
         if let Some(share) = &mut *self.share.borrow_mut() {
+            self.cut.set(self.cut.get() + share.behind(self.now()));
             share.left = 0;
         }
         self.look_for_the_end();
@@ -168,10 +172,19 @@ impl Pace {
         self.unsent.take()
     }
 
+    /// Turns that were due and had no client when the stage was ended early; asked for once.
+    pub(crate) fn take_cut(&self) -> u64 {
+        self.cut.take()
+    }
+
     /// Completes when it is that client's turn.
     pub(crate) fn poll_turn(&self, client: usize, cx: &mut Context<'_>) -> Poll<Turn> {
         let slot = &self.slots[client];
-        if let Some(turn) = slot.turn.take() {
+        if let Some(mut turn) = slot.turn.take() {
+            // In a closed loop it is due when it is taken: what other clients did first is none of its latency.
+            if !turn.scheduled {
+                turn.due = self.now();
+            }
             return Poll::Ready(turn);
         }
         if slot.waiting.get() {
@@ -250,14 +263,11 @@ impl Pace {
 
     /// Passes over turns that could only be too late: an absurd rate must not make an absurd queue.
     fn skip(&self, share: &mut Share, now: Moment) {
-        let Loop::Open(schedule) = &share.shape else { return };
         let Some(latest) = now.checked_sub(share.timeout) else { return };
         if share.due().is_none_or(|due| due > latest) {
             return;
         }
-        let passed = latest.min(share.end).saturating_sub(share.begin);
-        let due = schedule.count(Duration::from_nanos(passed));
-        let skipped = due.saturating_sub(share.next).div_ceil(share.stride).min(share.left);
+        let skipped = share.behind(latest);
         share.next += skipped * share.stride;
         share.left -= skipped;
         self.unsent.set(self.unsent.get() + skipped);
@@ -285,12 +295,14 @@ impl Pace {
     }
 
     fn is_over(&self) -> bool {
+        // A stage lasts as long as it was to, also where its last turn comes long before.
         let spent = self.share.borrow().as_ref().is_none_or(|share| {
             share.left == 0
-                || match share.shape {
-                    Loop::Closed => self.now() >= share.end,
-                    Loop::Open(_) => share.due().is_none(),
-                }
+                || self.now() >= share.end
+                    && match share.shape {
+                        Loop::Closed => true,
+                        Loop::Open(_) => share.due().is_none(),
+                    }
         });
         spent && self.waiting.borrow().len() == self.slots.len()
     }
@@ -327,6 +339,14 @@ impl Share {
         let Loop::Open(schedule) = &self.shape else { return None };
         let due = self.begin.saturating_add(nanoseconds(schedule.due(self.next)));
         (due < self.end).then_some(due)
+    }
+
+    /// How many turns were due before `moment` and are not taken.
+    fn behind(&self, moment: Moment) -> u64 {
+        let Loop::Open(schedule) = &self.shape else { return 0 };
+        let passed = moment.min(self.end).saturating_sub(self.begin);
+        let due = schedule.count(Duration::from_nanos(passed));
+        due.saturating_sub(self.next).div_ceil(self.stride).min(self.left)
     }
 }
 
@@ -418,6 +438,34 @@ mod tests {
             assert_eq!(pace.ask(0), None);
             pace.set(SECOND / 10 + 7);
             assert_eq!(pace.ask(1), due(SECOND / 10, true));
+        });
+    }
+
+    #[test]
+    fn a_stage_lasts_as_long_as_it_was_to_though_its_last_turn_is_long_over() {
+        paced(|pace| {
+            let rare = Loop::Open(Schedule::Constant(Rate::new(0.1).unwrap()));
+            pace.start(rare, Until::Time(Duration::from_secs(5)), Duration::from_secs(1), 0, 1);
+            assert_eq!((pace.ask(0), pace.ask(0), pace.ask(1)), (due(0, false), None, None));
+            pace.set(5 * SECOND - 1);
+            assert!(!pace.is_over());
+            pace.set(5 * SECOND);
+            assert!(pace.is_over());
+        });
+    }
+
+    #[test]
+    fn what_was_due_when_a_stage_was_ended_early_is_cut() {
+        paced(|pace| {
+            pace.start(every_tenth(), Until::Time(Duration::from_secs(60)), Duration::from_secs(60), 1, 2);
+            assert_eq!(pace.ask(0), None);
+            // The turns at 0.1 s, 0.3 s … 1.9 s are this thread's.
+            pace.set(2 * SECOND);
+            assert_eq!(pace.ask(1), due(SECOND / 10, true));
+            pace.stop();
+            assert_eq!((pace.take_cut(), pace.take_cut(), pace.take_unsent()), (9, 0, 0));
+            pace.stop();
+            assert_eq!((pace.take_cut(), pace.ask(1)), (0, None));
         });
     }
 

@@ -138,9 +138,9 @@ pub type Nanoseconds = Histogram<u64>;
 /// What came of requests.
 #[derive(Debug, Clone)]
 pub struct Tally {
-    /// Of successes, from when they were due; in a closed loop that is when they were sent.
+    /// Of successes, from when they were due; in a closed loop that is when a client was free, so that connecting is in it.
     pub latency: Nanoseconds,
-    /// Of successes, from when they were sent.
+    /// Of successes, from when a client took them up; connecting is in it. Empty in a closed loop, where it is the same.
     pub service: Nanoseconds,
     /// Of failures, from when they were due.
     pub failed: Nanoseconds,
@@ -166,7 +166,11 @@ pub struct Tally {
     pub received: u64,
     /// Successes that came after the end of the stage's time, to requests from within it: no part of its rate.
     pub late: u64,
-    /// Exchanges that were cut at the end of the stage: neither successes nor failures.
+    /// Bytes sent and received by exchanges that ended after the stage's time: no part of its rates.
+    pub late_sent: u64,
+    /// See `late_sent`.
+    pub late_received: u64,
+    /// Requests that were due or under way when the run was ended early: neither successes nor failures.
     pub cut: u64,
 }
 
@@ -188,6 +192,8 @@ impl Tally {
             sent: 0,
             received: 0,
             late: 0,
+            late_sent: 0,
+            late_received: 0,
             cut: 0,
         }
     }
@@ -232,6 +238,8 @@ impl Tally {
         self.sent += other.sent;
         self.received += other.received;
         self.late += other.late;
+        self.late_sent += other.late_sent;
+        self.late_received += other.late_received;
         self.cut += other.cut;
     }
 }
@@ -329,8 +337,11 @@ pub struct Generator {
     pub user: Duration,
     /// And in the kernel.
     pub system: Duration,
-    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none counted as busy.
+    /// The busiest thread's share of one CPU, 0 to 1, the time that it was ready and had none counted as busy; of the
+    /// stage's time, without what came late.
     pub busiest: f64,
+    /// The longest share of that time that a thread was ready to run and had no CPU.
+    pub waited: f64,
 }
 
 /// What a program that was watched took during a stage, with all its descendants.

@@ -1,5 +1,6 @@
 //! A whole run, from the main thread: the first answers, the threads, one stage after the other, and what came of them.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -16,7 +17,7 @@ use crate::result::{
     self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
 };
 use crate::watch::{Cpu, Tree};
-use crate::worker::{self, News, Order, Setup, Stop};
+use crate::worker::{self, Busy, News, Order, Setup, Stop};
 
 /// How often memory is looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -29,6 +30,10 @@ const SATURATED: f64 = 0.95;
 const FULL: f64 = 0.9;
 /// So late may one of a hundred requests be for the generator's own reasons.
 const LATE: Duration = Duration::from_millis(5);
+/// And so late where it is a half of what one of a hundred takes at all.
+const LITTLE: Duration = Duration::from_millis(1);
+/// A thread that waited for a CPU for more than this share of the time has waited within latencies, too.
+const NOTED: f64 = 0.05;
 
 /// Why a run did not begin.
 #[derive(Debug, thiserror::Error)]
@@ -119,6 +124,8 @@ pub fn run(
     mut tell: impl FnMut(Progress<'_>),
 ) -> Result<Report, StartError> {
     reserve(&plan)?;
+    // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
+    worker::pin_to(&plan.cpus)?;
     let first = first::ask(&mut plan, stop)?;
     let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
     let watched: Vec<_> = trees
@@ -141,7 +148,7 @@ pub fn run(
     };
     let plan = Arc::new(plan);
     let mut crew = Crew::start(&plan, stop, watched)?;
-    if let Some(stage) = &plan.warm_up {
+    if let Some(stage) = plan.warm_up.as_ref().filter(|_| !stop.is_asked()) {
         tell(Progress::Begun { place: None, stage });
         let warm_up = crew.run(stage, stop, &mut tell)?;
         report.uncounted += warm_up.tally.succeeded() + warm_up.tally.failed() + warm_up.tally.cut;
@@ -172,7 +179,7 @@ fn describe(plan: &Plan) -> Description {
         model: if open { Model::Open } else { Model::Closed },
         connections: plan.connections,
         threads: plan.threads,
-        cpus: plan.cpus.clone(),
+        cpus: plan.cpus.iter().copied().take(plan.threads).collect(),
         timeout: plan.timeout,
     }
 }
@@ -278,13 +285,16 @@ impl Crew {
         let whole = begin.elapsed();
         let own = self.own.cpu().unwrap_or_default().since(own_before);
         let elapsed = match stage.until {
-            Until::Time(time) if !stop.is_asked() => time,
-            _ => whole,
+            Until::Time(time) if stop.is_asked() => whole.min(time),
+            Until::Time(time) => time,
+            Until::Count(_) => whole,
         };
+        let share = |time: Duration| time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         let generator = Generator {
             user: own.user,
             system: own.system,
-            busiest: gathered.busiest.as_secs_f64() / whole.as_secs_f64().max(1e-9),
+            busiest: share(gathered.busiest.ran + gathered.busiest.waited),
+            waited: share(gathered.waited),
         };
         let mut invalid = invalid(stage, &generator, &gathered.tally);
         for (interface, before) in self.interfaces.iter().zip(moved) {
@@ -296,50 +306,63 @@ impl Crew {
                 invalid.push(Invalid { limit: Limit::Link, text });
             }
         }
-        let watched = self.watched.iter_mut().zip(before).map(|(watched, before)| {
-            let cpu = watched.tree.cpu().unwrap_or(before).since(before);
+        let mut lost = Vec::new();
+        let mut seen = Vec::new();
+        for (watched, before) in self.watched.iter_mut().zip(before) {
             let peak = watched.peak.take().max(watched.tree.memory());
-            let (name, before) = (watched.name.clone(), watched.before);
-            Watched { name, user: cpu.user, system: cpu.system, before, peak }
+            let (name, memory) = (watched.name.clone(), watched.before);
+            match (before, watched.tree.cpu()) {
+                (Some(before), Ok(now)) => {
+                    let Cpu { user, system } = now.since(before);
+                    seen.push(Watched { name, user, system, before: memory, peak });
+                }
+                _ => lost.push(format!("{name} has ended: what it took is not known")),
+            }
+        }
+        let waited = generator.waited;
+        let waits = (waited > NOTED).then(|| {
+            format!(
+                "the generator waited for a CPU for {:.0} % of the time: latencies have that in them",
+                waited * 100.0
+            )
         });
+        let slow = self.link.iter().filter_map(|link| link.note(link.busy() - busy_before, whole));
+        let notes = slow.chain(waits);
         Ok(result::Stage {
             round: stage.round,
             rate: stage.rate(),
             name: stage.name.clone(),
             elapsed,
             invalid,
-            notes: self.link.iter().filter_map(|link| link.note(link.busy() - busy_before, whole)).collect(),
+            notes: notes.chain(lost).collect(),
             tally: gathered.tally,
-            seconds: gathered.seconds.iter().map(summary).collect(),
+            seconds: gathered.seconds,
             generator,
-            watched: watched.collect(),
+            watched: seen,
         })
     }
 
-    fn cpu(&self) -> Vec<Cpu> {
-        self.watched.iter().map(|watched| watched.tree.cpu().unwrap_or_default()).collect()
+    /// CPU times so far; none of what is gone.
+    fn cpu(&self) -> Vec<Option<Cpu>> {
+        self.watched.iter().map(|watched| watched.tree.cpu().ok()).collect()
     }
 
     /// Hears the threads out until each is over.
     fn gather(&mut self, begin: Instant, tell: &mut impl FnMut(Progress<'_>)) -> io::Result<Gathered> {
-        let mut gathered =
-            Gathered { tally: Tally::new(), seconds: Vec::new(), heard: Vec::new(), busiest: Duration::ZERO };
-        let mut told = 0;
+        let mut gathered = Gathered::default();
         let mut working = self.orders.len();
         let mut look = Instant::now() + LOOK;
         while working > 0 {
             match self.news.recv_timeout(look.saturating_duration_since(Instant::now())) {
                 Ok(News::Second(second, tally)) => {
                     gathered.tally.add(&tally);
-                    while gathered.seconds.len() <= second {
-                        gathered.seconds.push(Tally::new());
-                        gathered.heard.push(0);
-                    }
-                    gathered.seconds[second].add(&tally);
-                    gathered.heard[second] += 1;
+                    gathered.hear(second, &tally);
                 }
                 Ok(News::Over { busy }) => {
-                    gathered.busiest = gathered.busiest.max(busy);
+                    if busy.ran + busy.waited > gathered.busiest.ran + gathered.busiest.waited {
+                        gathered.busiest = busy;
+                    }
+                    gathered.waited = gathered.waited.max(busy.waited);
                     working -= 1;
                 }
                 Ok(News::Broken(error)) => return Err(error),
@@ -353,11 +376,13 @@ impl Crew {
                 Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
             }
             let elapsed = begin.elapsed();
-            while gathered.knows(told, self.orders.len(), elapsed) {
-                let second = summary(&gathered.seconds[told]);
+            while gathered.knows(self.orders.len(), elapsed) {
+                let second = gathered.close();
                 tell(Progress::Second { elapsed, second, tally: &gathered.tally });
-                told += 1;
             }
+        }
+        while !gathered.open.is_empty() {
+            gathered.close();
         }
         Ok(gathered)
     }
@@ -374,21 +399,44 @@ impl Drop for Crew {
 }
 
 /// What all threads have told of a stage.
+#[derive(Default)]
 struct Gathered {
     tally: Tally,
-    seconds: Vec<Tally>,
-    /// How many threads have told of each second.
-    heard: Vec<usize>,
-    busiest: Duration,
+    /// Seconds of which everything is known.
+    seconds: Vec<Second>,
+    /// Those behind them, and how many threads have told of each.
+    open: VecDeque<(Tally, usize)>,
+    busiest: Busy,
+    /// The longest that a thread was ready and had no CPU.
+    waited: Duration,
 }
 
 impl Gathered {
-    /// Whether a second has passed and everything is known of it: by each thread, or by one that is a second further,
-    /// where another had nothing to tell.
-    fn knows(&self, second: usize, threads: usize, elapsed: Duration) -> bool {
-        let by_all = self.heard.get(second).is_some_and(|heard| *heard >= threads);
-        let passed = elapsed >= Duration::from_secs(second as u64 + 1);
-        (by_all && passed) || second + 1 < self.seconds.len()
+    /// Adds what a thread tells of a second.
+    fn hear(&mut self, second: usize, tally: &Tally) {
+        // A thread that had nothing to tell for a while may come late.
+        let place = second.saturating_sub(self.seconds.len());
+        while self.open.len() <= place {
+            self.open.push_back((Tally::new(), 0));
+        }
+        let (sum, heard) = &mut self.open[place];
+        sum.add(tally);
+        *heard += 1;
+    }
+
+    /// Whether the first open second has passed and everything is known of it: by each thread, or by one that is a
+    /// second further, where another had nothing to tell.
+    fn knows(&self, threads: usize, elapsed: Duration) -> bool {
+        let passed = elapsed >= Duration::from_secs(self.seconds.len() as u64 + 1);
+        self.open.front().is_some_and(|(_, heard)| *heard >= threads && passed) || self.open.len() > 1
+    }
+
+    /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
+    fn close(&mut self) -> Second {
+        let (tally, _) = self.open.pop_front().unwrap_or_default();
+        let second = summary(&tally);
+        self.seconds.push(second);
+        second
     }
 }
 
@@ -415,7 +463,9 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
         reasons.push(Invalid { limit: Limit::Generator, text });
     }
     let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
-    if matches!(stage.shape, Loop::Open(_)) && late > LATE {
+    let latency = Duration::from_nanos(tally.latency.value_at_quantile(0.99));
+    let is_much = late > LATE || late > LITTLE && late * 2 > latency;
+    if matches!(stage.shape, Loop::Open(_)) && is_much {
         let text = format!(
             "the generator was late: one request of a hundred left {:.1} ms or more after it was due, though a \
              connection was free",

@@ -69,8 +69,8 @@ pub(crate) struct Order {
 pub(crate) enum News {
     /// What came of one second of the stage, counted from 0.
     Second(usize, Box<Tally>),
-    /// Its share of the stage is over; so long the thread was busy, waiting for a CPU included.
-    Over { busy: Duration },
+    /// Its share of the stage is over; so long the thread was busy in its time.
+    Over { busy: Busy },
     /// It could not go on.
     Broken(io::Error),
 }
@@ -95,6 +95,8 @@ struct Worker {
     tally: RefCell<Box<Tally>>,
     /// The second that is counted now, and when it ends.
     second: Cell<(usize, Moment)>,
+    /// How long the thread had been busy when the stage's time was over.
+    at_end: Cell<Option<Busy>>,
     /// Those who wait for the next tick.
     ticks: RefCell<Vec<Waker>>,
     draw: Draw,
@@ -108,7 +110,7 @@ pub(crate) fn run(setup: Setup) {
     let news = setup.news.clone();
     let run = || {
         if !setup.plan.cpus.is_empty() {
-            pin_to(setup.plan.cpus[setup.thread % setup.plan.cpus.len()])?;
+            pin_to(&[setup.plan.cpus[setup.thread % setup.plan.cpus.len()]])?;
         }
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
@@ -120,14 +122,23 @@ pub(crate) fn run(setup: Setup) {
     }
 }
 
-fn pin_to(cpu: usize) -> io::Result<()> {
-    let refused = |error: io::Error| io::Error::new(error.kind(), format!("CPU {cpu}: {error}"));
-    let mut set = CpuSet::new();
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(refused(io::ErrorKind::InvalidInput.into()));
+/// Has this thread, and those that it makes, run on these CPUs only; anywhere where there are none.
+pub(crate) fn pin_to(cpus: &[usize]) -> io::Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
     }
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|errno| refused(errno.into()))
+    let refused = |cpus: &[usize], error: io::Error| {
+        let names: Vec<_> = cpus.iter().map(usize::to_string).collect();
+        io::Error::new(error.kind(), format!("CPU {}: {error}", names.join(",")))
+    };
+    let mut set = CpuSet::new();
+    for cpu in cpus {
+        if *cpu >= CpuSet::MAX_CPU {
+            return Err(refused(&[*cpu], io::ErrorKind::InvalidInput.into()));
+        }
+        set.set(*cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|errno| refused(cpus, errno.into()))
 }
 
 async fn work(setup: Setup) -> io::Result<()> {
@@ -138,6 +149,7 @@ async fn work(setup: Setup) -> io::Result<()> {
         blocks: Blocks::new(),
         tally: RefCell::default(),
         second: Cell::new((0, 0)),
+        at_end: Cell::new(None),
         ticks: RefCell::default(),
         draw: Draw::new(&plan),
         line: plan.link.as_ref().map(Line::new).transpose()?,
@@ -155,7 +167,7 @@ async fn work(setup: Setup) -> io::Result<()> {
     let mut dealing = pin!(worker.pace.run());
     // Between stages nothing is under way, so that the thread may wait for its orders.
     while let Ok(order) = orders.recv() {
-        let before = busy()?;
+        let before = Busy::now()?;
         worker.begin(&order, own);
         let mut over = pin!(worker.pace.over());
         timer.set(TICK)?;
@@ -170,16 +182,34 @@ async fn work(setup: Setup) -> io::Result<()> {
             over.as_mut().poll(cx).map(Ok)
         })
         .await?;
-        worker.end(busy()?.saturating_sub(before));
+        worker.end(before)?;
     }
     Ok(())
 }
 
-/// How long this thread was busy so far: on a CPU, or ready and without one (proc(5), `schedstat`).
-fn busy() -> io::Result<Duration> {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    let nanoseconds = text.split_ascii_whitespace().take(2).filter_map(|word| word.parse::<u64>().ok()).sum();
-    Ok(Duration::from_nanos(nanoseconds))
+/// How long a thread was busy (proc(5), `schedstat`).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Busy {
+    /// On a CPU.
+    pub(crate) ran: Duration,
+    /// Ready to run, and without one.
+    pub(crate) waited: Duration,
+}
+
+impl Busy {
+    /// This thread so far.
+    fn now() -> io::Result<Self> {
+        const PATH: &str = "/proc/thread-self/schedstat";
+        let text = std::fs::read_to_string(PATH)
+            .map_err(|error| io::Error::new(error.kind(), format!("{PATH}: {error}")))?;
+        let mut times = text.split_ascii_whitespace().map(|word| word.parse().unwrap_or_default());
+        let mut next = || Duration::from_nanos(times.next().unwrap_or_default());
+        Ok(Self { ran: next(), waited: next() })
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self { ran: self.ran.saturating_sub(before.ran), waited: self.waited.saturating_sub(before.waited) }
+    }
 }
 
 impl Worker {
@@ -189,10 +219,12 @@ impl Worker {
         self.pace.begin(begin, &order.stage, self.plan.timeout, own);
     }
 
-    fn end(&self, busy: Duration) {
+    fn end(&self, before: Busy) -> io::Result<()> {
         let (second, _) = self.second.get();
         self.tell(second);
-        let _ = self.news.send(News::Over { busy });
+        let busy = self.at_end.take().map_or_else(Busy::now, Ok)?;
+        let _ = self.news.send(News::Over { busy: busy.since(before) });
+        Ok(())
     }
 
     fn tick(&self) {
@@ -201,6 +233,10 @@ impl Worker {
             self.pace.stop();
         }
         self.pace.sweep(stopping);
+        // What is still waited for after the stage's time takes the thread little.
+        if self.at_end.get().is_none() && self.pace.end().is_some_and(|end| self.pace.now() >= end) {
+            self.at_end.set(Busy::now().ok());
+        }
         self.roll(self.pace.now());
         for waker in self.ticks.take() {
             waker.wake();
@@ -220,6 +256,7 @@ impl Worker {
     fn tell(&self, second: usize) {
         let mut tally = self.tally.take();
         tally.failures[Failure::Unsent as usize] += self.pace.take_unsent();
+        tally.cut += self.pace.take_cut();
         // Whoever listens has gone only when the run is over.
         let _ = self.news.send(News::Second(second, tally));
     }
@@ -315,7 +352,7 @@ impl Worker {
         let mut tally = self.tally.borrow_mut();
         tally.opened += 1;
         tally.resumed += u64::from(link.tls.as_ref().is_some_and(|tls| tls.resumed));
-        tally.connect.saturating_record(self.pace.now() - begun);
+        let _ = tally.connect.record(self.pace.now() - begun);
         Ok(link)
     }
 
@@ -340,8 +377,13 @@ impl Worker {
         let tally = &mut **self.tally.borrow_mut();
         tally.sent += done.sent;
         tally.received += done.received;
+        let is_late = self.pace.end().is_some_and(|end| now > end);
+        if is_late {
+            tally.late_sent += done.sent;
+            tally.late_received += done.received;
+        }
         if turn.awaited {
-            tally.lateness.saturating_record(begun - turn.due);
+            let _ = tally.lateness.record(begun - turn.due);
         }
         if let Some(status) = done.seen.status {
             *tally.statuses.entry(status).or_default() += 1;
@@ -351,18 +393,18 @@ impl Worker {
         }
         match made {
             Ok(()) => {
-                tally.latency.saturating_record(now - turn.due);
+                let _ = tally.latency.record(now - turn.due);
                 if turn.scheduled {
-                    tally.service.saturating_record(now - begun);
+                    let _ = tally.service.record(now - begun);
                 }
-                tally.late += u64::from(self.pace.end().is_some_and(|end| now > end));
+                tally.late += u64::from(is_late);
             }
             // Neither way of ending is known of what was cut.
             Err(fault) if fault.failure == Failure::Timeout && self.stop.is_asked() => tally.cut += 1,
             Err(fault) => {
                 let kind = fault.failure as usize;
                 tally.failures[kind] += 1;
-                tally.failed.saturating_record(now - turn.due);
+                let _ = tally.failed.record(now - turn.due);
                 tally.examples[kind].get_or_insert(fault.text);
             }
         }

@@ -127,6 +127,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
             "user_s": stage.generator.user.as_secs_f64(),
             "system_s": stage.generator.system.as_secs_f64(),
             "busiest": stage.generator.busiest,
+            "waited": stage.generator.waited,
             "cpu_us_per_success": summary.generator_cpu,
         },
         "watched": watched(stage, &summary),

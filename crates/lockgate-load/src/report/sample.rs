@@ -79,6 +79,7 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
             user: Duration::from_millis(800),
             system: Duration::from_millis(1_200),
             busiest: 0.45,
+            waited: 0.0,
         },
         watched: vec![Watched {
             name: "lockgate".to_owned(),

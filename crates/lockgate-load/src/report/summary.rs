@@ -157,8 +157,8 @@ impl StageSummary {
         Self {
             rate: a_second(succeeded.saturating_sub(stage.tally.late)),
             failed_share: divide(stage.tally.failed() as f64, ended as f64),
-            sent_rate: a_second(stage.tally.sent),
-            received_rate: a_second(stage.tally.received),
+            sent_rate: a_second(stage.tally.sent.saturating_sub(stage.tally.late_sent)),
+            received_rate: a_second(stage.tally.received.saturating_sub(stage.tally.late_received)),
             generator_cpu: cpu(stage.generator.user, stage.generator.system),
             watched: stage.watched.iter().map(watched).collect(),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockgate_load::Stop;
 use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates};
-use lockgate_load::result::{End, Report};
+use lockgate_load::result::{End, Model, Report};
 use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Folder, Http, Origin, Serving, Signal, eventually};
 use serde_json::Value;
@@ -70,7 +70,10 @@ fn a_run_that_is_ended_tells_what_was_measured_and_what_was_cut() {
         let (report, seen) = ended_while_four_wait(shape);
         assert_eq!((&report.end, report.stages.len(), seen), (&End::Interrupted, 1, 15));
         let tally = &report.stages[0].tally;
-        assert_eq!((tally.succeeded(), tally.cut, tally.late), (10, 4, 0));
+        assert_eq!((tally.succeeded(), tally.late), (10, 0));
+        // Where a schedule says when, what was due by then and had no connection is cut, too.
+        let open = report.run.model == Model::Open;
+        assert!(tally.cut == 4 || open && tally.cut > 4, "{}", tally.cut);
         assert_eq!(tally.failures.iter().sum::<u64>(), 0, "{:?}", tally.examples);
     }
 }
