@@ -124,9 +124,9 @@ impl Row {
         Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
     }
 
-    /// Whether something failed in any round: then it did other work than asked for.
+    /// Whether something failed in any round, or a round has no figures at all: then it did other work than asked for.
     pub fn has_failures(&self) -> bool {
-        self.rounds.values().any(|sample| sample.failed > 0.0)
+        !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
     /// Whether a figure of this kind is not the program's in some round.
@@ -354,6 +354,18 @@ pub(crate) mod tests {
                 sample.failed = 1.0;
             }
         });
+        for figure in Figure::COMPARED {
+            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        }
+        assert!(case.best_other("a").is_none());
+    }
+
+    #[test]
+    fn who_did_not_last_through_every_round_gets_no_verdict_and_is_nobodys_measure() {
+        let mut findings = findings(|_, _, _| ());
+        let third = findings.measured.iter_mut().find(|one| one.program == "b" && one.round == 3);
+        third.unwrap().outcome = Err("it ended under the load".to_owned());
+        let case = Case::all(&plan(), &findings).remove(0);
         for figure in Figure::COMPARED {
             assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
         }
