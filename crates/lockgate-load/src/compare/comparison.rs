@@ -29,6 +29,8 @@ pub struct Row {
     pub program: String,
     /// What it says of its version.
     pub version: String,
+    /// Whether the others add to it.
+    pub baseline: bool,
     /// Its rounds, by their number.
     pub rounds: BTreeMap<usize, Sample>,
     /// What kept it from some of them, each reason once; or from all.
@@ -52,6 +54,8 @@ pub enum Figure {
     P99,
     /// one of a thousand,
     P99_9,
+    /// one of ten thousand,
+    P99_99,
     /// the longest.
     Max,
     /// Failures.
@@ -64,13 +68,14 @@ pub enum Figure {
 
 impl Figure {
     /// Each once, in the order of tables.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Rate,
         Self::Cpu,
         Self::System,
         Self::P50,
         Self::P99,
         Self::P99_9,
+        Self::P99_99,
         Self::Max,
         Self::Failed,
         Self::Peak,
@@ -78,7 +83,7 @@ impl Figure {
     ];
 
     /// Those of which ratios are made.
-    pub const COMPARED: [Self; 3] = [Self::Cpu, Self::Rate, Self::P99];
+    pub const COMPARED: [Self; 5] = [Self::Cpu, Self::Rate, Self::P50, Self::P99, Self::P99_99];
 
     /// Of a sample.
     pub fn of(self, sample: &Sample) -> Option<f64> {
@@ -89,6 +94,7 @@ impl Figure {
             Self::P50 => sample.p50,
             Self::P99 => sample.p99,
             Self::P99_9 => sample.p99_9,
+            Self::P99_99 => sample.p99_99,
             Self::Max => sample.max,
             Self::Failed => Some(sample.failed),
             Self::Peak => sample.memory.map(|(_, peak)| peak),
@@ -105,11 +111,17 @@ impl Figure {
             Self::P50 => "p50_us",
             Self::P99 => "p99_us",
             Self::P99_9 => "p99_9_us",
+            Self::P99_99 => "p99_99_us",
             Self::Max => "max_us",
             Self::Failed => "failed",
             Self::Peak => "peak_bytes",
             Self::PerConnection => "bytes_per_connection",
         }
+    }
+
+    /// Whether it is a time that requests took.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::P50 | Self::P99 | Self::P99_9 | Self::P99_99 | Self::Max)
     }
 
     /// Whether its figure is the program's where the generator was the limit.
@@ -171,6 +183,8 @@ pub struct Compared {
     pub figure: Figure,
     /// From the rounds in which both have it.
     pub ratio: Option<Ratio>,
+    /// Microseconds that the program takes more than the other, in the rounds in which both have them.
+    pub added: Option<Spread>,
     /// What may be said, or why nothing.
     pub verdict: Result<Verdict, String>,
 }
@@ -212,6 +226,7 @@ impl Case {
                         Row {
                             program: program.name.clone(),
                             version: findings.versions.get(&program.name).cloned().unwrap_or_default(),
+                            baseline: program.baseline,
                             rounds: rounds.collect(),
                             errors,
                             skipped: findings
@@ -230,11 +245,18 @@ impl Case {
         cases
     }
 
-    /// The program that takes the least CPU time for a request among those other than `program`, by medians.
+    /// The program that takes the least CPU time for a request among those other than `program`, by medians. Never the
+    /// baseline, which does less.
     pub fn best_other(&self, program: &str) -> Option<&Row> {
-        let others = self.rows.iter().filter(|row| row.program != program && !row.has_failures());
+        let others = self.rows.iter().filter(|row| row.program != program && !row.baseline);
+        let others = others.filter(|row| !row.has_failures());
         let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
         with.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, row)| row)
+    }
+
+    /// What the others add to, where the file has that.
+    pub fn baseline(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.baseline)
     }
 
     /// `program` against `other`.
@@ -260,11 +282,12 @@ fn pairs(rows: &[Row]) -> Vec<Pair> {
 }
 
 fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
-    let pairs = row
-        .rounds
-        .iter()
-        .filter_map(|(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?)));
-    let ratio = Ratio::of(pairs);
+    let pairs = || {
+        let both = |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
+        row.rounds.iter().filter_map(both)
+    };
+    let ratio = Ratio::of(pairs());
+    let added = if figure.is_latency() { Spread::of(pairs().map(|(own, other)| own - other)) } else { None };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
     let verdict = match (&ratio, failing, invalid) {
@@ -274,7 +297,7 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
         (Some(ratio), ..) => Ok(ratio.verdict()),
     };
-    Compared { figure, ratio, verdict }
+    Compared { figure, ratio, added, verdict }
 }
 
 #[cfg(test)]
@@ -295,6 +318,7 @@ pub(crate) mod tests {
             p50: Some(100.0),
             p99: Some(1000.0),
             p99_9: Some(2000.0),
+            p99_99: Some(2500.0),
             max: Some(3000.0),
             memory: Some((1e6, 3e6)),
             connections: 100.0,
@@ -345,6 +369,23 @@ pub(crate) mod tests {
         assert_eq!(case.best_other("b").unwrap().program, "a");
         assert_eq!(case.best_other("a").unwrap().program, "b");
         assert_eq!(case.rows[2].skipped.as_deref(), Some("c is not installed"));
+    }
+
+    #[test]
+    fn the_baseline_is_nobodys_best_other_and_what_is_added_to_it_is_told() {
+        let mut plan = plan();
+        plan.programs[0].baseline = true;
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                (sample.p50, sample.p99) = (Some(140.0), Some(1300.0));
+            }
+        });
+        let case = Case::all(&plan, &findings).remove(0);
+        assert!(case.best_other("b").is_none());
+        assert_eq!(case.baseline().unwrap().program, "a");
+        let pair = case.pair("b", "a").unwrap();
+        let added = pair.ratios.iter().map(|compared| compared.added.map(|added| added.median));
+        assert_eq!(added.collect::<Vec<_>>(), [None, None, Some(40.0), Some(300.0), Some(0.0)]);
     }
 
     #[test]

@@ -103,6 +103,7 @@ fn section(case: &Case) -> Section {
     let mut notes = Vec::new();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
+    let mut added = Vec::new();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
         if let Some(why) = &row.skipped {
@@ -114,11 +115,22 @@ fn section(case: &Case) -> Section {
         notes.extend(row.errors.iter().map(|error| format!("{}: {error}", row.program)));
         notes.extend(row.failures().map(|what| format!("{} had failures, {what}", row.program)));
         notes.extend(row.invalid().iter().map(|why| format!("* {}: {why}", row.program)));
-        let best = case.best_other(&row.program).and_then(|best| case.pair(&row.program, &best.program));
-        if let Some(pair) = best {
+        let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
+        if row.baseline {
+            continue;
+        }
+        if let Some(pair) = against(case.best_other(&row.program)) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
             cells.extend(pair.ratios.iter().map(statement));
             ratios.push(cells);
+        }
+        if let Some(pair) = against(case.baseline()) {
+            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
+            cells.extend(pair.ratios.iter().filter(of_the_baseline).map(statement));
+            let latencies = pair.ratios.iter().filter(|compared| compared.figure.is_latency());
+            cells
+                .extend(latencies.map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)));
+            added.push(cells);
         }
     }
     let mut head = ["program", "version"].map(str::to_owned).to_vec();
@@ -128,6 +140,15 @@ fn section(case: &Case) -> Section {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
         head.extend(Figure::COMPARED.iter().map(|figure| title(*figure).to_owned()));
         sheets.push(Sheet { head, rows: ratios });
+    }
+    if !added.is_empty() {
+        let mut head = vec!["÷ the baseline".to_owned()];
+        let figures = || Figure::COMPARED.into_iter().filter(|figure| *figure != Figure::Cpu);
+        head.extend(figures().map(|figure| title(figure).to_owned()));
+        head.extend(
+            figures().filter(|figure| figure.is_latency()).map(|figure| format!("added {}", title(figure))),
+        );
+        sheets.push(Sheet { head, rows: added });
     }
     let rounds = case.rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
@@ -152,6 +173,7 @@ fn title(figure: Figure) -> &'static str {
         Figure::P50 => "p50",
         Figure::P99 => "p99",
         Figure::P99_9 => "p99.9",
+        Figure::P99_99 => "p99.99",
         Figure::Max => "max",
         Figure::Failed => "failed",
         Figure::Peak => "peak MB",
@@ -178,6 +200,17 @@ fn cell(row: &Row, figure: Figure) -> String {
         Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
         _ => format!("{}{mark}", microseconds(median)),
     }
+}
+
+/// A time that was added; below zero where it was less.
+fn difference(added: &Spread) -> String {
+    let sign = if added.median < 0.0 { "−" } else { "" };
+    format!("{sign}{}", microseconds(added.median.abs()))
+}
+
+/// The CPU time of what has no proxy's work is no measure of it.
+fn of_the_baseline(compared: &&Compared) -> bool {
+    compared.figure != Figure::Cpu
 }
 
 fn microseconds(figure: f64) -> String {
@@ -245,6 +278,24 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(document(false).text().starts_with("T <1> (partial: it was ended early)\n"));
+    }
+
+    #[test]
+    fn what_is_added_to_the_baseline_has_a_table_of_its_own() {
+        let mut plan = plan();
+        plan.programs[1].baseline = true;
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                sample.p50 = Some(75.0);
+            }
+        });
+        let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
+        let head =
+            "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
+        assert!(markdown.contains(head), "{markdown}");
+        assert!(markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"), "{markdown}");
+        assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
+        assert!(!markdown.contains("b ÷ a") && !markdown.contains("best other"), "{markdown}");
     }
 
     #[test]

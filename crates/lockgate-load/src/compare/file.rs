@@ -9,6 +9,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use super::cpus::Cpus;
+use super::template::Described;
 use super::{placeholders, template};
 use reader::{Mistakes, Placed, Table, unknown};
 
@@ -121,6 +122,8 @@ pub struct Program {
     pub service: Result<Service, String>,
     /// A command that prints its version.
     pub version: Vec<String>,
+    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as origins are.
+    pub baseline: bool,
 }
 
 impl Program {
@@ -227,6 +230,9 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
         .into_iter()
         .filter_map(|(name, table)| read_program(name, table, job.as_ref(), mistakes))
         .collect();
+    if programs.iter().filter(|program| program.baseline).count() > 1 {
+        mistakes.add(&(0..0), "several programs are the `baseline`: one may be");
+    }
     let loads = table.tables("load", mistakes);
     if none {
         mistakes.add(&(0..0), "no program: write [program.NAME]");
@@ -360,9 +366,10 @@ fn read_program(
     mistakes: &mut Mistakes<'_>,
 ) -> Option<Program> {
     checked_name(&name, mistakes);
+    let baseline = table.flag("baseline", mistakes);
     let Some(template) = table.text("template", mistakes) else {
         let (service, version) = read_service(table, Some("127.0.0.1:{port}"), mistakes)?;
-        return Some(Program { name: name.value, service: Ok(service), version });
+        return Some(Program { name: name.value, service: Ok(service), version, baseline });
     };
     table.end(mistakes);
     if !template::names().any(|known| known == template.value) {
@@ -375,9 +382,10 @@ fn read_program(
     };
     Some(match template::describe(&template.value, job)? {
         Ok(described) => {
-            Program { name: name.value, service: Ok(described.service), version: described.version }
+            let Described { service, version } = described;
+            Program { name: name.value, service: Ok(service), version, baseline }
         }
-        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new() },
+        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new(), baseline },
     })
 }
 
@@ -556,6 +564,17 @@ args = "--json -"
             told.contains("an origin says where it is `ready`") && told.contains("a load has a `url`"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn one_program_may_be_the_baseline() {
+        let one = WHOLE.replace("[program.ape]", "[program.ape]\nbaseline = true");
+        let found: Vec<_> = parse(&one).unwrap().programs.iter().map(|program| program.baseline).collect();
+        assert_eq!(found, [false, true, false]);
+        let two = one.replace("[program.hitch]", "[program.hitch]\nbaseline = true");
+        assert!(parse(&two).unwrap_err().contains("several programs are the `baseline`"));
+        let wrong = one.replace("baseline = true", "baseline = 1");
+        assert!(parse(&wrong).unwrap_err().contains("`baseline` is true or false, and this is a number"));
     }
 
     #[test]

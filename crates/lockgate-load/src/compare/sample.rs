@@ -29,6 +29,8 @@ pub struct Sample {
     pub p99: Option<f64>,
     /// one of a thousand,
     pub p99_9: Option<f64>,
+    /// one of ten thousand,
+    pub p99_99: Option<f64>,
     /// and the longest.
     pub max: Option<f64>,
     /// Bytes of memory before the first connection, and the most that was seen.
@@ -121,6 +123,7 @@ fn sample(report: &Value, stage: &Value, program: &str, several: bool) -> Option
         p50: latency("p50"),
         p99: latency("p99"),
         p99_9: latency("p99_9"),
+        p99_99: latency("p99_99"),
         max: latency("max"),
         memory,
         connections: report["connections"].as_f64()?,

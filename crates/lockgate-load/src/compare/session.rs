@@ -197,7 +197,8 @@ impl<'p> Session<'p> {
         let own = self.own(&format!("program-{}", program.name))?;
         let mut values = self.values_of(program);
         values.set("own", own.display().to_string());
-        self.starter.serve(service, &values, &own, &self.plan.programs_on).await
+        let cpus = if program.baseline { &self.plan.others_on } else { &self.plan.programs_on };
+        self.starter.serve(service, &values, &own, cpus).await
     }
 
     /// Ends the program too.

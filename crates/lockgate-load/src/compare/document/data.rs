@@ -4,7 +4,7 @@
 //! `programs` and `pairs`. A program has `program`, `version`, `skipped`, `errors`, `figures` (by name: `median`, `min`,
 //! `max`, `rounds`) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not shown") or `no_verdict`,
-//! why there is none. Names end in their units; what cannot be had is `null`.
+//! why there is none; for latencies `added_us`, how much more it was, as the median of the rounds. Names end in their units; what cannot be had is `null`.
 
 use serde_json::{Map, Value, json};
 
@@ -93,6 +93,7 @@ fn pair(pair: &Pair) -> Value {
             "high": interval.map(|(_, high)| high),
             "verdict": verdict,
             "no_verdict": compared.verdict.as_ref().err(),
+            "added_us": compared.added.map(|added| added.median),
         });
         object.insert(compared.figure.key().to_owned(), value);
     }
