@@ -16,6 +16,7 @@ use crate::plan::{Loop, Plan, Stage, Until};
 use crate::result::{
     self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
 };
+use crate::ticks::Ticks;
 use crate::watch::{Cpu, Tree};
 use crate::worker::{self, Busy, News, Order, Setup, Stop};
 
@@ -274,6 +275,7 @@ impl Crew {
         let before = self.cpu();
         let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
         let own_before = self.own.cpu().unwrap_or_default();
+        let ticks = Ticks::now();
         let busy_before = self.link.as_ref().map_or(0, |link| link.busy());
         let begin = Instant::now();
         for order in &self.orders {
@@ -283,6 +285,7 @@ impl Crew {
         // The other threads would go on to the end of the stage.
         let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
         let whole = begin.elapsed();
+        let cpus = Ticks::now().since(&ticks);
         let own = self.own.cpu().unwrap_or_default().since(own_before);
         let elapsed = match stage.until {
             Until::Time(time) if stop.is_asked() => whole.min(time),
@@ -339,6 +342,7 @@ impl Crew {
             seconds: gathered.seconds,
             generator,
             watched: seen,
+            cpus,
         })
     }
 

@@ -11,8 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::document::Document;
 use super::file::{Plan, reader::unknown};
 use super::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
-use super::machine::{self, Ticks};
+use super::machine;
 use super::session::{Findings, Session};
+use crate::ticks::Ticks;
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +44,9 @@ pub enum Format {
     /// A page that needs nothing else.
     Html,
 }
+
+/// A CPU that others use for more than this share of the time is not idle.
+const BUSY: f64 = 0.05;
 
 /// How a run ended.
 enum End {
@@ -152,8 +156,8 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     let now = Ticks::now();
     let used =
         |cpu: usize| [&plan.programs_on, &plan.others_on].iter().any(|cpus| cpus.numbers().contains(&cpu));
-    for (cpu, share) in now.busy_since(&before).into_iter().filter(|(cpu, _)| used(*cpu)) {
-        let (load, percent) = (machine::load_average(), share * 100.0);
+    for time in now.since(&before).iter().filter(|time| used(time.cpu) && time.share() > BUSY) {
+        let (cpu, load, percent) = (time.cpu, machine::load_average(), time.share() * 100.0);
         warnings
             .push(format!("CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"));
     }

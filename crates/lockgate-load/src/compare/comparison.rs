@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::Plan;
-use super::sample::Sample;
+use super::sample::{Sample, Touches};
 use super::session::Findings;
 use super::statistics::{Ratio, Spread, Verdict};
 
@@ -124,9 +124,12 @@ impl Figure {
         matches!(self, Self::P50 | Self::P99 | Self::P99_9 | Self::P99_99 | Self::Max)
     }
 
-    /// Whether its figure is the program's where the generator was the limit.
-    fn is_the_programs_own(self) -> bool {
-        matches!(self, Self::Cpu | Self::System | Self::Peak | Self::PerConnection | Self::Failed)
+    /// Whether a mark is about it.
+    fn is_touched(self, touches: Touches) -> bool {
+        match touches {
+            Touches::All => true,
+            Touches::Pace => self == Self::Rate || self.is_latency(),
+        }
     }
 }
 
@@ -143,16 +146,13 @@ impl Row {
 
     /// Whether a figure of this kind is not the program's in some round.
     pub fn is_invalid(&self, figure: Figure) -> bool {
-        self.rounds.values().any(|sample| {
-            let own = figure.is_the_programs_own() && sample.only_the_generator();
-            !sample.invalid.is_empty() && !own
-        })
+        self.rounds.values().flat_map(|sample| &sample.marks).any(|mark| figure.is_touched(mark.touches))
     }
 
     /// Why figures are marked, each reason once.
     pub fn invalid(&self) -> Vec<&str> {
         let mut reasons: Vec<_> =
-            self.rounds.values().flat_map(|sample| &sample.invalid).map(String::as_str).collect();
+            self.rounds.values().flat_map(|sample| &sample.marks).map(|mark| mark.why.as_str()).collect();
         reasons.sort_unstable();
         reasons.dedup();
         reasons
@@ -290,8 +290,10 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
     let added = if figure.is_latency() { Spread::of(pairs().map(|(own, other)| own - other)) } else { None };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
+    let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
+        _ if given => Err("the rate was given".to_owned()),
         (_, Some(row), _) => Err(format!("{} had failures", row.program)),
         (_, _, Some(row)) => Err(format!("invalid for {}", row.program)),
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
@@ -322,8 +324,8 @@ pub(crate) mod tests {
             max: Some(3000.0),
             memory: Some((1e6, 3e6)),
             connections: 100.0,
-            invalid: Vec::new(),
-            limits: Vec::new(),
+            open: false,
+            marks: Vec::new(),
             late: 0.0,
         }
     }
@@ -420,6 +422,13 @@ pub(crate) mod tests {
         assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
         let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+    }
+
+    #[test]
+    fn a_rate_that_was_given_is_nobodys_merit() {
+        let case = case(|_, _, sample| sample.open = true);
+        assert_eq!(verdict(&case, Figure::Rate), Err("the rate was given".to_owned()));
+        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::certificate;
 use super::file::{Certificate, Load, Plan, Program};
 use super::placeholders::{Values, names};
 use super::running::{Running, Starter, find, first_line, fresh_directory};
-use super::sample::{Sample, read};
+use super::sample::{Layout, Sample, read};
 
 /// What came of a program under a load in one round.
 #[derive(Debug)]
@@ -235,7 +235,12 @@ impl<'p> Session<'p> {
         // A threshold of the load's own may have failed; what it measured is there all the same.
         let written = std::fs::read(&report).ok().and_then(|text| serde_json::from_slice(&text).ok());
         match written {
-            Some(report) => read(&report, &program.name),
+            Some(report) => {
+                let (own, others) = (&self.plan.programs_on, &self.plan.others_on);
+                let layout = Layout { program: own, others };
+                // A baseline has its CPU from the others'.
+                read(&report, &program.name, (!program.baseline).then_some(layout))
+            }
             None => Err(format!("the load ended without a report, {status}{}", running.last_words())),
         }
     }

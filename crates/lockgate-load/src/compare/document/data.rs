@@ -68,8 +68,12 @@ fn round(number: usize, sample: &Sample) -> Value {
         object.insert(figure.key().to_owned(), figure.of(sample).into());
     }
     object.insert("failures".to_owned(), sample.failures.clone().into());
-    object.insert("invalid".to_owned(), sample.invalid.clone().into());
+    object.insert("invalid".to_owned(), reasons(sample).into());
     object.into()
+}
+
+fn reasons(sample: &Sample) -> Vec<&str> {
+    sample.marks.iter().map(|mark| mark.why.as_str()).collect()
 }
 
 fn pair(pair: &Pair) -> Value {
@@ -119,7 +123,7 @@ pub(super) fn csv(document: &Document) -> String {
                 );
                 let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
                 cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
-                cells.extend([quoted(&sample.failures.join("; ")), quoted(&sample.invalid.join("; "))]);
+                cells.extend([quoted(&sample.failures.join("; ")), quoted(&reasons(sample).join("; "))]);
                 out += &(cells.join(",") + "\n");
             }
         }
