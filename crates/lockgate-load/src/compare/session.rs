@@ -130,16 +130,14 @@ impl<'p> Session<'p> {
             let started = self.starter.serve(service, &values, &own, &self.plan.others_on).await;
             origins.push((name, started.map_err(|why| format!("origin {name}: {why}"))?));
         }
-        let mut broken = BTreeSet::new();
         for round in 1..=self.plan.rounds {
+            // Who did not start is not waited for again under the next load; the next round is another chance.
+            let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
                 let turn = (round - 1 + at) % order.len().max(1);
                 order.rotate_left(turn);
                 for program in order {
-                    if broken.contains(&program.name) {
-                        continue;
-                    }
                     for (name, origin) in &mut origins {
                         if origin.has_ended() {
                             return Err(format!("origin {name} has ended{}", origin.last_words()));
@@ -148,10 +146,14 @@ impl<'p> Session<'p> {
                     let of = self.plan.rounds;
                     let step = format!("round {round} of {of}, {}, {}", load.name, program.name);
                     tell(&step);
-                    let outcome = match self.start(program).await {
+                    let started = match broken.get(&program.name) {
+                        Some(why) => Err(String::clone(why)),
+                        None => self.start(program).await.map_err(|why| format!("did not start: {why}")),
+                    };
+                    let outcome = match started {
                         Ok(running) => self.measure(load, program, running).await,
                         Err(why) => {
-                            broken.insert(program.name.clone());
+                            broken.insert(program.name.clone(), why.clone());
                             Err(why)
                         }
                     };

@@ -66,7 +66,8 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
         assert_eq!(output.status.code(), Some(1), "a program did not start: {stderr}");
         assert!(stdout.contains("absent was left out: no-such-program is not installed"), "{stdout}");
         assert!(
-            stdout.contains("broken: it ended before it was ready") && stdout.contains("out of luck"),
+            stdout.contains("broken: did not start: it ended before it was ready")
+                && stdout.contains("out of luck"),
             "{stdout}"
         );
         assert!(stdout.contains("no verdict: fewer than 6 rounds"), "{stdout}");
@@ -74,7 +75,7 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
         let steps: Vec<_> =
             stderr.lines().filter(|line| line.starts_with("round") && !line.contains(": ")).collect();
         let steps: Vec<_> = steps.iter().map(|step| step.rsplit(", ").next().unwrap()).collect();
-        assert_eq!(steps, ["first", "broken", "second", "second", "first"], "{stderr}");
+        assert_eq!(steps, ["first", "broken", "second", "broken", "second", "first"], "{stderr}");
 
         let report = std::fs::read(folder.path().join("c.json")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
