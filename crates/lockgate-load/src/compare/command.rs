@@ -1,5 +1,6 @@
 //! `lockgate compare`: from the file to what is printed, with a way out at every point.
 
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -83,6 +84,7 @@ fn attempt(options: &Options) -> Result<ExitCode, String> {
         let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
         return Ok(ExitCode::SUCCESS);
     }
+    let outputs = open(&options.outputs)?;
     adopt_orphans().map_err(|error| format!("this process cannot adopt orphans: {error}"))?;
     raise_descriptor_limit().map_err(|error| format!("the descriptor limit: {error}"))?;
     let session = Session::prepare(&plan, &options.file)?;
@@ -114,7 +116,7 @@ fn attempt(options: &Options) -> Result<ExitCode, String> {
     let failed = findings.measured.iter().any(|measured| measured.outcome.is_err());
     let document = Document::of(&plan, &findings, facts, warnings, matches!(end, End::Complete));
     if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
-        publish(&document, &options.outputs)?;
+        publish(&document, outputs)?;
     }
     Ok(match end {
         End::Failed(why) => return Err(why),
@@ -195,23 +197,49 @@ async fn interrupted() -> u8 {
     .await
 }
 
-fn publish(document: &Document, outputs: &[(Format, PathBuf)]) -> Result<(), String> {
+/// A file that the result goes to.
+struct Output<'a> {
+    format: Format,
+    path: &'a Path,
+    file: File,
+}
+
+/// Opens all files before anything is measured: what cannot be written is better known then. They keep what is in them
+/// until there is something to write.
+fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
+    let opened = outputs.iter().map(|(format, path)| {
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Output { format: *format, path, file })
+    });
+    opened.collect()
+}
+
+/// Writes to all of them, whichever fail.
+fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> {
     // Somebody may have closed our standard output; files are written nevertheless.
     let _ = std::io::stdout().write_all(document.text().as_bytes());
-    for (format, path) in outputs {
+    let mut failed = Vec::new();
+    for Output { format, path, file } in outputs {
         let content = match format {
             Format::Json => document.json(),
             Format::Csv => document.csv(),
             Format::Markdown => document.markdown(),
             Format::Html => document.html(),
         };
-        write(path, &content).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Err(error) = write(file, &content) {
+            failed.push(format!("{}: {error}", path.display()));
+        }
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-fn write(path: &Path, content: &str) -> std::io::Result<()> {
-    std::fs::write(path, content)
+fn write(mut file: File, content: &str) -> std::io::Result<()> {
+    // A pipe or a terminal has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(content.as_bytes())
 }
 
 /// What happens, on standard error: a line that is written over on a terminal, a line for each step elsewhere.

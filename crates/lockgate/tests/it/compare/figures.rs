@@ -140,6 +140,17 @@ fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
 }
 
 #[test]
+fn a_result_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    std::fs::write(folder.path().join("old.json"), "of yesterday").unwrap();
+    let output = compare(folder.path(), &["--json", "old.json", "--csv", "absent/c.csv"]);
+    let (stdout, stderr) = said(&output);
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("absent/c.csv: No such file") && !stderr.contains("round"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("old.json")).unwrap(), "of yesterday");
+}
+
+#[test]
 fn a_file_is_checked_without_starting_anything() {
     let right = file(&WHOLE.replace("KIND", "http"));
     let output = compare(right.path(), &["--check"]);
