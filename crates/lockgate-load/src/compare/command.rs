@@ -57,7 +57,7 @@ enum End {
     Interrupted(u8),
 }
 
-/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed; 130 and 143 after INT and
+/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no program at all; 130 and 143 after INT and
 /// TERM, when what was measured until then has been printed.
 pub fn run(options: &Options) -> ExitCode {
     match attempt(options) {
@@ -121,6 +121,9 @@ fn attempt(options: &Options) -> Result<ExitCode, String> {
     Ok(match end {
         End::Failed(why) => return Err(why),
         End::Interrupted(number) => ExitCode::from(128 + number),
+        End::Complete if findings.measured.is_empty() => {
+            return Err("no program could be measured".to_owned());
+        }
         End::Complete if failed => ExitCode::FAILURE,
         End::Complete => ExitCode::SUCCESS,
     })

@@ -121,6 +121,15 @@ fn only_what_was_chosen_is_measured() {
 }
 
 #[test]
+fn a_run_without_any_program_fails() {
+    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    let output = compare(folder.path(), &["--programs", "absent"]);
+    let (_, stderr) = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("no program could be measured"), "{stderr}");
+}
+
+#[test]
 fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
     let text = WHOLE
         .replace("KIND", "http")
