@@ -5,8 +5,10 @@
 //! always the first.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
@@ -58,7 +60,9 @@ impl<'p> Session<'p> {
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
         let folder = tempfile::Builder::new().prefix("lockgate-compare-").tempdir();
         let folder = folder.map_err(|error| say("a directory for this run", &error))?;
-        fresh_directory(folder.path()).map_err(|error| say("a directory for this run", &error))?;
+        // Accounts that programs change to may go through it, and see nothing but what they know of.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
+            .map_err(|error| say("a directory for this run", &error))?;
         let here = file.canonicalize().map_err(|error| say(&file.display().to_string(), &error))?;
         let here = here.parent().unwrap_or(Path::new("/")).to_owned();
         let mut values = Values::default();
