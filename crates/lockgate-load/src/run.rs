@@ -127,7 +127,7 @@ pub fn run(
     reserve(&plan)?;
     // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
     worker::pin_to(&plan.cpus)?;
-    let first = first::ask(&mut plan, stop)?;
+    // What the first connection takes of a program counts for its connections.
     let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
     let watched: Vec<_> = trees
         .map(|(name, tree)| {
@@ -139,6 +139,7 @@ pub fn run(
         let gone = |error| StartError::Watch { name: name.clone(), pid: *pid, error };
         watched.tree.cpu().map_err(gone)?;
     }
+    let first = first::ask(&mut plan, stop)?;
     let mut report = Report {
         run: describe(&plan),
         began: SystemTime::now(),

@@ -100,10 +100,10 @@ impl Sample {
         (all > 0.0).then(|| self.system / all)
     }
 
-    /// Bytes that each connection added.
+    /// Bytes that each connection added; less than nothing where the program shrank.
     pub fn per_connection(&self) -> Option<f64> {
         let (before, peak) = self.memory?;
-        (self.connections > 0.0).then(|| (peak - before).max(0.0) / self.connections)
+        (self.connections > 0.0).then(|| (peak - before) / self.connections)
     }
 }
 
@@ -269,6 +269,13 @@ mod tests {
             "the origin or the generator was the limit: a CPU of theirs was 98 % busy, and the program's 75 %"
         );
         assert_eq!(told(1.1, 1.96, 1.96), "");
+    }
+
+    #[test]
+    fn a_program_that_shrank_is_not_said_to_have_stayed_as_it_was() {
+        let mut shrank = report();
+        shrank["stages"][0]["watched"][0]["peak_bytes"] = 500.into();
+        assert_eq!(read(&shrank, "a", None).unwrap()[0].per_connection(), Some(-5.0));
     }
 
     #[test]
