@@ -60,6 +60,8 @@ pub enum Figure {
     Max,
     /// Failures.
     Failed,
+    /// The part of connections that went on with a session of TLS from before.
+    Resumed,
     /// The most memory, bytes.
     Peak,
     /// Bytes that a connection added.
@@ -68,7 +70,7 @@ pub enum Figure {
 
 impl Figure {
     /// Each once, in the order of tables.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Rate,
         Self::Cpu,
         Self::System,
@@ -78,6 +80,7 @@ impl Figure {
         Self::P99_99,
         Self::Max,
         Self::Failed,
+        Self::Resumed,
         Self::Peak,
         Self::PerConnection,
     ];
@@ -97,6 +100,7 @@ impl Figure {
             Self::P99_99 => sample.p99_99,
             Self::Max => sample.max,
             Self::Failed => Some(sample.failed),
+            Self::Resumed => sample.resumed_share(),
             Self::Peak => sample.memory.map(|(_, peak)| peak),
             Self::PerConnection => sample.per_connection(),
         }
@@ -114,6 +118,7 @@ impl Figure {
             Self::P99_99 => "p99_99_us",
             Self::Max => "max_us",
             Self::Failed => "failed",
+            Self::Resumed => "resumed_share",
             Self::Peak => "peak_bytes",
             Self::PerConnection => "bytes_per_connection",
         }
@@ -147,6 +152,16 @@ impl Row {
     /// Whether a figure of this kind is not the program's in some round.
     pub fn is_invalid(&self, figure: Figure) -> bool {
         self.rounds.values().flat_map(|sample| &sample.marks).any(|mark| figure.is_touched(mark.touches))
+    }
+
+    /// Version and suite of TLS, each that was seen once; nothing where there was none.
+    pub fn tls(&self) -> Vec<&str> {
+        let mut seen: Vec<_> =
+            self.rounds.values().map(|sample| sample.tls.as_deref().unwrap_or_default()).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen.retain(|tls| !tls.is_empty());
+        seen
     }
 
     /// Why figures are marked, each reason once.
@@ -281,6 +296,20 @@ fn pairs(rows: &[Row]) -> Vec<Pair> {
     pairs.collect()
 }
 
+/// So much may the shares of resumed connections differ, where it is still the same work.
+const RESUMED: f64 = 0.05;
+
+/// In what the work of two programs differed.
+fn other_work(row: &Row, other: &Row) -> Option<String> {
+    if row.tls() != other.tls() {
+        return Some(format!("{} and {} had different TLS", row.program, other.program));
+    }
+    let (own, others) = (row.spread(Figure::Resumed)?.median, other.spread(Figure::Resumed)?.median);
+    let percent = |share: f64| share * 100.0;
+    ((own - others).abs() > RESUMED)
+        .then(|| format!("resumed {:.0} % and {:.0} % of connections", percent(own), percent(others)))
+}
+
 fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
     let pairs = || {
         let both = |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
@@ -291,10 +320,12 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
     let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
+    let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
         _ if given => Err("the rate was given".to_owned()),
         (_, Some(row), _) => Err(format!("{} had failures", row.program)),
+        _ if other_work.is_some() => Err(other_work.unwrap_or_default()),
         (_, _, Some(row)) => Err(format!("invalid for {}", row.program)),
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
         (Some(ratio), ..) => Ok(ratio.verdict()),
@@ -324,6 +355,9 @@ pub(crate) mod tests {
             max: Some(3000.0),
             memory: Some((1e6, 3e6)),
             connections: 100.0,
+            opened: 100.0,
+            resumed: 0.0,
+            tls: None,
             open: false,
             marks: Vec::new(),
             late: 0.0,
@@ -422,6 +456,21 @@ pub(crate) mod tests {
         assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
         let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+    }
+
+    #[test]
+    fn other_tls_and_fewer_resumed_sessions_are_other_work() {
+        let tls = |other: &str, resumed| {
+            let other = other.to_owned();
+            let case = case(move |program, _, sample| {
+                sample.tls = Some(if program == "a" { "1.3".to_owned() } else { other.clone() });
+                sample.resumed = if program == "a" { 99.0 } else { resumed };
+            });
+            verdict(&case, Figure::Cpu)
+        };
+        assert_eq!(tls("1.3", 95.0), Ok(Verdict::Less));
+        assert_eq!(tls("1.3", 75.0), Err("resumed 99 % and 75 % of connections".to_owned()));
+        assert_eq!(tls("1.2", 99.0), Err("a and b had different TLS".to_owned()));
     }
 
     #[test]

@@ -104,13 +104,17 @@ fn section(case: &Case) -> Section {
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     let mut added = Vec::new();
+    let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
+    let shown: Vec<_> =
+        Figure::ALL.into_iter().filter(|figure| *figure != Figure::Resumed || over_tls).collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
         if let Some(why) = &row.skipped {
             notes.push(format!("{} was left out: {why}", row.program));
             continue;
         }
-        cells.extend(Figure::ALL.into_iter().map(|figure| cell(row, figure)));
+        cells.extend(over_tls.then(|| row.tls().join(", ")));
+        cells.extend(shown.iter().map(|figure| cell(row, *figure)));
         rows.push(cells);
         notes.extend(row.errors.iter().map(|error| format!("{}: {error}", row.program)));
         notes.extend(row.failures().map(|what| format!("{} had failures, {what}", row.program)));
@@ -134,7 +138,8 @@ fn section(case: &Case) -> Section {
         }
     }
     let mut head = ["program", "version"].map(str::to_owned).to_vec();
-    head.extend(Figure::ALL.iter().map(|figure| title(*figure).to_owned()));
+    head.extend(over_tls.then(|| "TLS".to_owned()));
+    head.extend(shown.iter().map(|figure| title(*figure).to_owned()));
     let mut sheets = vec![Sheet { head, rows }];
     if !ratios.is_empty() {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
@@ -176,6 +181,7 @@ fn title(figure: Figure) -> &'static str {
         Figure::P99_99 => "p99.99",
         Figure::Max => "max",
         Figure::Failed => "failed",
+        Figure::Resumed => "resumed",
         Figure::Peak => "peak MB",
         Figure::PerConnection => "KB/connection",
     }
@@ -195,7 +201,7 @@ fn cell(row: &Row, figure: Figure) -> String {
         Figure::Rate => format!("{median:.0}{mark}"),
         Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
         Figure::Cpu => format!("{median:.1}{mark}"),
-        Figure::System => format!("{:.0} %{mark}", median * 100.0),
+        Figure::System | Figure::Resumed => format!("{:.0} %{mark}", median * 100.0),
         Figure::Peak => format!("{:.1}{mark}", median / 1e6),
         Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
         _ => format!("{}{mark}", microseconds(median)),
@@ -296,6 +302,20 @@ mod tests {
         assert!(markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"), "{markdown}");
         assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
         assert!(!markdown.contains("b ÷ a") && !markdown.contains("best other"), "{markdown}");
+    }
+
+    #[test]
+    fn over_tls_there_is_what_was_agreed_upon_and_how_much_was_resumed() {
+        let findings = findings(|_, _, sample| {
+            (sample.tls, sample.resumed) = (Some("TLSv1.3 X".to_owned()), 75.0);
+        });
+        let markdown = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
+        assert!(
+            markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"), "{markdown}");
+        assert!(!document(true).markdown().contains("resumed"));
     }
 
     #[test]

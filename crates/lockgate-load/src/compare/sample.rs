@@ -38,6 +38,12 @@ pub struct Sample {
     pub memory: Option<(f64, f64)>,
     /// Connections at once.
     pub connections: f64,
+    /// Connections that were opened,
+    pub opened: f64,
+    /// and of these with a session of TLS from before.
+    pub resumed: f64,
+    /// Version and suite of TLS, of the first answer.
+    pub tls: Option<String>,
     /// Whether requests were made by a schedule: then their rate is not the program's doing.
     pub open: bool,
     /// Why some of these figures are not the program's.
@@ -87,6 +93,11 @@ impl Sample {
     /// Microseconds of CPU time for each success.
     pub fn cpu(&self) -> Option<f64> {
         (self.succeeded > 0.0).then(|| (self.user + self.system) * 1e6 / self.succeeded)
+    }
+
+    /// Which part of the connections went on with a session from before, over TLS.
+    pub fn resumed_share(&self) -> Option<f64> {
+        (self.tls.is_some() && self.opened > 0.0).then(|| self.resumed / self.opened)
     }
 
     #[cfg(test)]
@@ -175,6 +186,9 @@ fn sample(
         max: latency("max"),
         memory,
         connections: report["connections"].as_f64()?,
+        opened: stage["connections_opened"].as_f64()?,
+        resumed: stage["connections_resumed"].as_f64()?,
+        tls: report["first"][0]["tls"].as_str().map(str::to_owned),
         open: report["model"] == "open",
         marks,
     })
@@ -221,10 +235,11 @@ mod tests {
     use serde_json::json;
 
     fn report() -> Value {
-        json!({ "connections": 100, "end": { "kind": "complete" }, "stages": [{
+        json!({ "connections": 100, "first": [{ "tls": "TLSv1.3 X" }], "end": { "kind": "complete" }, "stages": [{
             "round": 1, "name": "closed loop", "rate": null, "elapsed_s": 2.0, "succeeded": 1000, "late": 0, "failed": 3,
             "failures": { "connect": 0, "status": 3 }, "examples": { "status": "404" },
             "latency_us": { "p50": 1.0, "p99": 2.0, "p99_9": 3.0, "max": 4.0 },
+            "connections_opened": 20, "connections_resumed": 15,
             "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
             "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
         }] })
@@ -240,6 +255,7 @@ mod tests {
         );
         assert_eq!((sample.per_connection(), sample.p99_9), (Some(50.0), Some(3.0)));
         assert_eq!(sample.failures, ["3 status (404)"]);
+        assert_eq!((sample.resumed_share(), sample.tls.as_deref()), (Some(0.75), Some("TLSv1.3 X")));
         let mark = Mark { why: "the generator was the limit".to_owned(), touches: Touches::Pace };
         assert_eq!((&sample.marks[..], sample.stage.as_str()), (&[mark][..], ""));
     }

@@ -67,6 +67,7 @@ fn round(number: usize, sample: &Sample) -> Value {
     for figure in Figure::ALL {
         object.insert(figure.key().to_owned(), figure.of(sample).into());
     }
+    object.insert("tls".to_owned(), sample.tls.as_deref().into());
     object.insert("failures".to_owned(), sample.failures.clone().into());
     object.insert("invalid".to_owned(), reasons(sample).into());
     object.into()
@@ -109,7 +110,7 @@ pub(super) fn csv(document: &Document) -> String {
         ["load", "stage", "program", "version", "round", "succeeded", "elapsed_s", "user_s", "system_s"]
             .to_vec();
     head.extend(Figure::ALL.iter().map(|figure| figure.key()));
-    head.extend(["failures", "invalid"]);
+    head.extend(["tls", "failures", "invalid"]);
     let mut out = head.join(",") + "\n";
     for case in &document.cases {
         for row in &case.rows {
@@ -123,6 +124,7 @@ pub(super) fn csv(document: &Document) -> String {
                 );
                 let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
                 cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
+                cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
                 cells.extend([quoted(&sample.failures.join("; ")), quoted(&reasons(sample).join("; "))]);
                 out += &(cells.join(",") + "\n");
             }
