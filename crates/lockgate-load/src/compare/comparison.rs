@@ -86,7 +86,8 @@ impl Figure {
     ];
 
     /// Those of which ratios are made.
-    pub const COMPARED: [Self; 5] = [Self::Cpu, Self::Rate, Self::P50, Self::P99, Self::P99_99];
+    pub const COMPARED: [Self; 6] =
+        [Self::Cpu, Self::Rate, Self::P50, Self::P99, Self::P99_99, Self::PerConnection];
 
     /// Of a sample.
     pub fn of(self, sample: &Sample) -> Option<f64> {
@@ -279,6 +280,12 @@ impl Case {
         self.pairs.iter().find(|pair| pair.program == program && pair.other == other)
     }
 
+    /// Whether there were so many connections at once that memory grew by theirs.
+    pub fn has_many_connections(&self) -> bool {
+        const MANY: f64 = 100.0;
+        self.rows.iter().flat_map(|row| row.rounds.values()).any(|sample| sample.connections >= MANY)
+    }
+
     /// What it is called.
     pub fn name(&self) -> String {
         if self.stage.is_empty() { self.load.clone() } else { format!("{}, {}", self.load, self.stage) }
@@ -421,7 +428,7 @@ pub(crate) mod tests {
         assert_eq!(case.baseline().unwrap().program, "a");
         let pair = case.pair("b", "a").unwrap();
         let added = pair.ratios.iter().map(|compared| compared.added.map(|added| added.median));
-        assert_eq!(added.collect::<Vec<_>>(), [None, None, Some(40.0), Some(300.0), Some(0.0)]);
+        assert_eq!(added.collect::<Vec<_>>(), [None, None, Some(40.0), Some(300.0), Some(0.0), None]);
     }
 
     #[test]

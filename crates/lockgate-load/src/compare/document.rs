@@ -104,6 +104,9 @@ fn section(case: &Case) -> Section {
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
     let mut added = Vec::new();
+    let many = case.has_many_connections();
+    let compared_here: Vec<_> =
+        Figure::COMPARED.into_iter().filter(|figure| *figure != Figure::PerConnection || many).collect();
     let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
     let shown: Vec<_> =
         Figure::ALL.into_iter().filter(|figure| *figure != Figure::Resumed || over_tls).collect();
@@ -125,12 +128,15 @@ fn section(case: &Case) -> Section {
         }
         if let Some(pair) = against(case.best_other(&row.program)) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            cells.extend(pair.ratios.iter().map(statement));
+            let told = pair.ratios.iter().filter(|compared| compared_here.contains(&compared.figure));
+            cells.extend(told.map(statement));
             ratios.push(cells);
         }
         if let Some(pair) = against(case.baseline()) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            cells.extend(pair.ratios.iter().filter(of_the_baseline).map(statement));
+            cells.extend(
+                pair.ratios.iter().filter(|compared| is_of_the_baseline(compared.figure)).map(statement),
+            );
             let latencies = pair.ratios.iter().filter(|compared| compared.figure.is_latency());
             cells
                 .extend(latencies.map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)));
@@ -143,12 +149,12 @@ fn section(case: &Case) -> Section {
     let mut sheets = vec![Sheet { head, rows }];
     if !ratios.is_empty() {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
-        head.extend(Figure::COMPARED.iter().map(|figure| title(*figure).to_owned()));
+        head.extend(compared_here.iter().map(|figure| title(*figure).to_owned()));
         sheets.push(Sheet { head, rows: ratios });
     }
     if !added.is_empty() {
         let mut head = vec!["÷ the baseline".to_owned()];
-        let figures = || Figure::COMPARED.into_iter().filter(|figure| *figure != Figure::Cpu);
+        let figures = || Figure::COMPARED.into_iter().filter(|figure| is_of_the_baseline(*figure));
         head.extend(figures().map(|figure| title(figure).to_owned()));
         head.extend(
             figures().filter(|figure| figure.is_latency()).map(|figure| format!("added {}", title(figure))),
@@ -214,9 +220,9 @@ fn difference(added: &Spread) -> String {
     format!("{sign}{}", microseconds(added.median.abs()))
 }
 
-/// The CPU time of what has no proxy's work is no measure of it.
-fn of_the_baseline(compared: &&Compared) -> bool {
-    compared.figure != Figure::Cpu
+/// CPU time and memory of what has no proxy's work are no measure of it.
+fn is_of_the_baseline(figure: Figure) -> bool {
+    figure == Figure::Rate || figure.is_latency()
 }
 
 fn microseconds(figure: f64) -> String {
@@ -316,6 +322,19 @@ mod tests {
         );
         assert!(markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"), "{markdown}");
         assert!(!document(true).markdown().contains("resumed"));
+    }
+
+    #[test]
+    fn memory_is_compared_where_many_connections_share_what_was_added() {
+        let with = |connections| {
+            let findings = findings(|program, _, sample| {
+                sample.connections = connections;
+                sample.memory = Some((1e6, if program == "a" { 2e6 } else { 3e6 }));
+            });
+            Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
+        };
+        assert!(with(100.0).contains("| 0.50 [0.50–0.50] less |"), "{}", with(100.0));
+        assert!(!with(99.0).contains("| 0.50 [0.50–0.50] less |"));
     }
 
     #[test]
