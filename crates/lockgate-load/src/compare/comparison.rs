@@ -134,6 +134,7 @@ impl Figure {
     fn is_touched(self, touches: Touches) -> bool {
         match touches {
             Touches::All => true,
+            Touches::Cpu => matches!(self, Self::Cpu | Self::System),
             Touches::Pace => self == Self::Rate || self.is_latency(),
         }
     }
@@ -343,6 +344,7 @@ fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::compare::sample::Mark;
     use crate::compare::session::Measured;
     use std::path::Path;
 
@@ -463,6 +465,16 @@ pub(crate) mod tests {
         assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
         let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+    }
+
+    #[test]
+    fn cpu_time_that_was_too_little_takes_no_other_verdict() {
+        let case = case(|_, _, sample| {
+            let (why, touches) = ("few ticks".to_owned(), Touches::Cpu);
+            sample.marks.push(Mark { why, touches });
+        });
+        assert_eq!(verdict(&case, Figure::Cpu), Err("invalid for a".to_owned()));
+        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub enum Touches {
     All,
     /// How fast requests were answered: what the program took for each is its own.
     Pace,
+    /// CPU time.
+    Cpu,
 }
 
 /// Where programs and others run.
@@ -81,6 +83,8 @@ pub struct Layout<'a> {
 const FOREIGN: f64 = 0.05;
 /// and so many seconds: less may be how ticks fall.
 const FOREIGN_SECONDS: f64 = 0.05;
+/// Seconds of CPU time that are told well enough to be compared.
+const ENOUGH: f64 = 1.0;
 /// A CPU that was busy for this share of the time had none to spare.
 const FULL: f64 = 0.95;
 
@@ -167,6 +171,10 @@ fn sample(
     });
     let mut marks = invalid.collect::<Option<Vec<_>>>()?;
     let (user, system) = (watched["user_s"].as_f64()?, watched["system_s"].as_f64()?);
+    if user + system < ENOUGH {
+        let why = format!("less than {ENOUGH} s of CPU time in a stage, which is told in ticks of 10 ms");
+        marks.push(Mark { why, touches: Touches::Cpu });
+    }
     if let Some(layout) = layout {
         marks.extend(crowded(stage, layout, user + system)?);
     }
@@ -256,8 +264,10 @@ mod tests {
         assert_eq!((sample.per_connection(), sample.p99_9), (Some(50.0), Some(3.0)));
         assert_eq!(sample.failures, ["3 status (404)"]);
         assert_eq!((sample.resumed_share(), sample.tls.as_deref()), (Some(0.75), Some("TLSv1.3 X")));
-        let mark = Mark { why: "the generator was the limit".to_owned(), touches: Touches::Pace };
-        assert_eq!((&sample.marks[..], sample.stage.as_str()), (&[mark][..], ""));
+        let marks: Vec<_> = sample.marks.iter().map(|mark| (mark.why.as_str(), mark.touches)).collect();
+        let few = ("less than 1 s of CPU time in a stage, which is told in ticks of 10 ms", Touches::Cpu);
+        assert_eq!(marks, [("the generator was the limit", Touches::Pace), few]);
+        assert!(sample.stage.is_empty());
     }
 
     #[test]
