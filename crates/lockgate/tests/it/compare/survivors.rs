@@ -74,7 +74,7 @@ fn after_a_program_that_does_not_start() {
     assert_eq!(output.status.code(), Some(1));
     let text = text(&output);
     assert!(
-        text.contains("forking: it ended before it was ready") && text.contains("    the reason"),
+        text.contains("forking: did not start: it ended before it was ready") && text.contains("    the reason"),
         "{text}"
     );
     assert_nothing_is_left_in(folder.path());
@@ -128,6 +128,6 @@ fn after_an_origin_that_does_not_start() {
     let output = child.wait_with_output().unwrap();
     assert!(!daemon.is_alive());
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("origin forking: it ended before it was ready"));
+    assert!(text(&output).contains("origin forking: did not start: it ended before it was ready"));
     assert_nothing_is_left_in(folder.path());
 }
