@@ -122,15 +122,19 @@ pub struct Program {
     pub service: Result<Service, String>,
     /// A command that prints its version.
     pub version: Vec<String>,
+    /// What must be installed besides, such as what a shell is to start.
+    pub needs: Vec<String>,
     /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as origins are.
     pub baseline: bool,
 }
 
 impl Program {
-    /// The file that must be there to run it.
-    pub(crate) fn executable(&self) -> Option<&str> {
+    /// What must be installed to run it: its command, what tells its version, and what it says that it needs. Not what it
+    /// brings along in its own directory.
+    pub(crate) fn executables(&self) -> impl Iterator<Item = &str> {
         let command = self.service.as_ref().ok().and_then(|service| service.command.first());
-        self.version.first().or(command).map(String::as_str)
+        let all = command.into_iter().chain(self.version.first()).chain(&self.needs);
+        all.map(String::as_str).filter(|name| !name.starts_with("{own}") && !name.starts_with("./"))
     }
 }
 
@@ -188,8 +192,9 @@ impl Plan {
         });
         let job = self.job.iter().flat_map(|job| job.upstream.iter().chain(&job.root));
         let loads = self.loads.iter().flat_map(|load| &load.arguments);
+        let needs = self.programs.iter().flat_map(|program| &program.needs);
         let versions = self.programs.iter().flat_map(|program| &program.version);
-        services.chain(certificate).chain(job).chain(loads).chain(versions).map(String::as_str)
+        services.chain(certificate).chain(job).chain(loads).chain(versions).chain(needs).map(String::as_str)
     }
 
     /// Reads `text`, which stands in the file `name`.
@@ -367,9 +372,12 @@ fn read_program(
 ) -> Option<Program> {
     checked_name(&name, mistakes);
     let baseline = table.flag("baseline", mistakes);
+    let needs = table.texts("needs", mistakes).unwrap_or_default();
+    let needs = needs.into_iter().inspect(|text| placeholders_exist(text, mistakes));
+    let needs: Vec<_> = needs.map(|text| text.value).collect();
     let Some(template) = table.text("template", mistakes) else {
         let (service, version) = read_service(table, Some("127.0.0.1:{port}"), mistakes)?;
-        return Some(Program { name: name.value, service: Ok(service), version, baseline });
+        return Some(Program { name: name.value, service: Ok(service), version, needs, baseline });
     };
     table.end(mistakes);
     if !template::names().any(|known| known == template.value) {
@@ -383,9 +391,9 @@ fn read_program(
     Some(match template::describe(&template.value, job)? {
         Ok(described) => {
             let Described { service, version } = described;
-            Program { name: name.value, service: Ok(service), version, baseline }
+            Program { name: name.value, service: Ok(service), version, needs, baseline }
         }
-        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new(), baseline },
+        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new(), needs, baseline },
     })
 }
 
@@ -564,6 +572,17 @@ args = "--json -"
             told.contains("an origin says where it is `ready`") && told.contains("a load has a `url`"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn what_must_be_installed_is_command_version_and_needs_but_not_what_is_brought_along() {
+        let of = |ape: &str| {
+            let text = WHOLE.replace("[program.ape]", &format!("[program.ape]\n{ape}"));
+            let plan = parse(&text).unwrap();
+            plan.programs[1].executables().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of("version = [\"ape-version\"]\nneeds = [\"hitch\"]"), ["ape", "ape-version", "hitch"]);
+        assert_eq!(of("needs = [\"{own}/tool\"]"), ["ape"]);
     }
 
     #[test]

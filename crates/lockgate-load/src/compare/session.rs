@@ -180,8 +180,9 @@ impl<'p> Session<'p> {
         if let Err(why) = &program.service {
             return Some(why.clone());
         }
-        let executable = self.values.fill(program.executable()?);
-        find(&executable).is_none().then(|| format!("{executable} is not installed"))
+        let absent =
+            program.executables().map(|name| self.values.fill(name)).find(|name| find(name).is_none());
+        absent.map(|name| format!("{name} is not installed"))
     }
 
     fn own(&self, name: &str) -> Result<PathBuf, String> {

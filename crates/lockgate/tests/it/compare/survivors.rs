@@ -74,7 +74,8 @@ fn after_a_program_that_does_not_start() {
     assert_eq!(output.status.code(), Some(1));
     let text = text(&output);
     assert!(
-        text.contains("forking: did not start: it ended before it was ready") && text.contains("    the reason"),
+        text.contains("forking: did not start: it ended before it was ready")
+            && text.contains("    the reason"),
         "{text}"
     );
     assert_nothing_is_left_in(folder.path());
