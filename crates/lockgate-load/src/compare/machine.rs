@@ -21,7 +21,7 @@ pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
         ),
         ("lockgate", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    facts.extend(commit(file).map(|commit| ("commit", commit)));
+    facts.extend(commit(file).map(|commit| ("commit of the file", commit)));
     facts.push(("began", utc(SystemTime::now())));
     facts.push(("command", std::env::args().collect::<Vec<_>>().join(" ")));
     facts
