@@ -166,6 +166,11 @@ async fn unfit(plan: &Plan) -> Vec<String> {
         warnings
             .push(format!("CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"));
     }
+    let shared: Vec<_> =
+        plan.programs_on.numbers().iter().filter(|cpu| plan.others_on.numbers().contains(cpu)).collect();
+    if !shared.is_empty() {
+        warnings.push(format!("[layout] has programs and others on the same CPU: {shared:?}"));
+    }
     let most = plan.loads.iter().filter_map(|load| load.connections()).max().unwrap_or(0);
     // A proxy has two for each connection.
     let needed = 2 * most + 200;

@@ -1,8 +1,8 @@
 //! The run: origins once, then program after program under load after load, round after round.
 //!
 //! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid out, and what earlier
-//! loads left behind, differ from round to round for all alike. The order changes with each round, so that none is
-//! always the first.
+//! loads left behind, differ from round to round for all alike. The order is another one in each round, so that none is
+//! always the first, nor always after the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -139,8 +139,8 @@ impl<'p> Session<'p> {
             let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
-                let turn = (round - 1 + at) % order.len().max(1);
-                order.rotate_left(turn);
+                // The same in each run of the same file.
+                fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64).shuffle(&mut order);
                 for program in order {
                     for (name, origin) in &mut origins {
                         if origin.has_ended() {
