@@ -12,6 +12,7 @@ use super::Document;
 use crate::compare::comparison::{Case, Figure, Pair, Row};
 use crate::compare::sample::Sample;
 use crate::compare::statistics::Verdict;
+use crate::report::escape::csv as quoted;
 
 pub(super) fn json(document: &Document) -> String {
     let machine: Map<_, _> =
@@ -131,13 +132,4 @@ pub(super) fn csv(document: &Document) -> String {
         }
     }
     out
-}
-
-/// RFC 4180 §2, rules 5 to 7.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }
