@@ -146,6 +146,11 @@ impl Row {
         Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
     }
 
+    /// Failures of all rounds.
+    pub fn failed(&self) -> f64 {
+        self.rounds.values().map(|sample| sample.failed).sum()
+    }
+
     /// Whether something failed in any round, or a round has no figures at all: then it did other work than asked for.
     pub fn has_failures(&self) -> bool {
         !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)

@@ -196,8 +196,7 @@ fn title(figure: Figure) -> &'static str {
 /// The median, and from the least to the most where rounds are compared by it.
 fn cell(row: &Row, figure: Figure) -> String {
     if figure == Figure::Failed {
-        let failed: f64 = row.rounds.values().map(|sample| sample.failed).sum();
-        return if row.rounds.is_empty() { "–".to_owned() } else { format!("{failed}") };
+        return if row.rounds.is_empty() { "–".to_owned() } else { row.failed().to_string() };
     }
     let Some(spread) = row.spread(figure) else { return "–".to_owned() };
     let mark = if row.is_invalid(figure) { "*" } else { "" };
@@ -252,7 +251,7 @@ fn statement(compared: &Compared) -> String {
 }
 
 /// What the tables say, below them all.
-const LEGEND: &str = "Medians over the rounds, and from the least to the most. A ratio is the median of the ratios of each \
+const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
 round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
 where 1 is outside it. Memory is the proportional set size of the whole process tree.";
 
@@ -338,10 +337,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
+        let mut findings = findings(|_, _, _| ());
+        findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        assert!(document.text().contains("it ended:\n    \\u{1b}[2J<b>"), "{}", document.text());
+        assert!(document.markdown().contains("\\u{1b}[2J&lt;b>"), "{}", document.markdown());
+    }
+
+    #[test]
+    fn a_program_without_figures_has_a_line_of_its_own_in_csv_and_failures_are_added_up() {
+        let mut findings = findings(|_, _, sample| sample.failed = 2.0);
+        findings.measured[0].outcome = Err("it ended".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let (csv, json) = (document.csv(), document.json());
+        assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
+        let line = |start: &str| csv.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        assert!(line("l,,a,a 1.0,,").ends_with(",it ended"), "{csv}");
+        assert!(line("l,,c,,,").ends_with(",c is not installed"), "{csv}");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["cases"][0]["programs"][1]["figures"]["failed"], 14.0);
+    }
+
+    #[test]
     fn markdown_tables_are_whole_whatever_is_in_their_cells() {
         let markdown = document(true).markdown();
         assert!(markdown.contains("| x\\|y | z |\n|---|---|\n| 1 | 2 |"), "{markdown}");
-        assert!(markdown.starts_with("## T <1>\n"), "{markdown}");
+        assert!(markdown.starts_with("## T &lt;1>\n"), "{markdown}");
     }
 
     #[test]
@@ -387,12 +409,12 @@ mod tests {
     fn csv_has_a_line_for_each_measurement() {
         let csv = document(true).csv();
         let lines: Vec<_> = csv.lines().collect();
-        assert_eq!(lines.len(), 15);
+        assert_eq!(lines.len(), 16, "a head, two programs in seven rounds, one that was left out");
         assert!(lines[0].starts_with("load,stage,program,version,round,"), "{}", lines[0]);
         assert!(lines[1].starts_with("l,,a,a 1.0,1,"), "{}", lines[1]);
         assert!(
-            lines[2].ends_with(",the generator <was> the limit")
-                || lines[8].ends_with(",the generator <was> the limit")
+            lines[2].ends_with(",the generator <was> the limit,")
+                || lines[8].ends_with(",the generator <was> the limit,")
         );
     }
 }

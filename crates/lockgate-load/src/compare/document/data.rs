@@ -2,7 +2,7 @@
 //!
 //! JSON is one object: `title`, `complete`, `machine`, `warnings`, `cases`. A case has `load`, `stage`, `arguments`,
 //! `programs` and `pairs`. A program has `program`, `version`, `skipped`, `errors`, `figures` (by name: `median`, `min`,
-//! `max`, `rounds`) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
+//! `max`, `rounds`; of `failed` the sum) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not shown") or `no_verdict`,
 //! why there is none; for latencies `added_us`, how much more it was, as the median of the rounds. Names end in their units; what cannot be had is `null`.
 
@@ -47,6 +47,8 @@ fn program(row: &Row) -> Value {
             (figure.key().to_owned(), spread.into())
         })
         .collect();
+    let mut figures = figures;
+    figures.insert(Figure::Failed.key().to_owned(), row.failed().into());
     let rounds = row.rounds.iter().map(|(number, sample)| round(*number, sample));
     json!({
         "program": row.program,
@@ -111,7 +113,8 @@ pub(super) fn csv(document: &Document) -> String {
         ["load", "stage", "program", "version", "round", "succeeded", "elapsed_s", "user_s", "system_s"]
             .to_vec();
     head.extend(Figure::ALL.iter().map(|figure| figure.key()));
-    head.extend(["tls", "failures", "invalid"]);
+    head.extend(["tls", "failures", "invalid", "error"]);
+    let columns = head.len();
     let mut out = head.join(",") + "\n";
     for case in &document.cases {
         for row in &case.rows {
@@ -127,6 +130,15 @@ pub(super) fn csv(document: &Document) -> String {
                 cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
                 cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
                 cells.extend([quoted(&sample.failures.join("; ")), quoted(&reasons(sample).join("; "))]);
+                cells.push(String::new());
+                out += &(cells.join(",") + "\n");
+            }
+            // What has no figures: a line that says why.
+            for why in row.errors.iter().chain(&row.skipped) {
+                let mut cells =
+                    [&case.load, &case.stage, &row.program, &row.version].map(|text| quoted(text)).to_vec();
+                cells.resize(columns - 1, String::new());
+                cells.push(quoted(why));
                 out += &(cells.join(",") + "\n");
             }
         }
