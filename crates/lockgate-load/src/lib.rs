@@ -23,6 +23,7 @@ mod run;
 pub mod schedule;
 pub mod target;
 pub mod threshold;
+pub mod ticks;
 pub mod watch;
 pub mod websocket;
 mod worker;

@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use hdrhistogram::Histogram;
 
+use crate::ticks::CpuTime;
+
 /// What became of a whole run.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -95,6 +97,8 @@ pub struct Stage {
     pub generator: Generator,
     /// Programs that were watched, by what they were named.
     pub watched: Vec<Watched>,
+    /// What each CPU of the machine did meanwhile, for whomever.
+    pub cpus: Vec<CpuTime>,
     /// Why its figures are not the target's; empty for a valid stage.
     pub invalid: Vec<Invalid>,
     /// What its readers must know, and what makes it no less valid: that the link was the limit that was asked for.

@@ -16,6 +16,7 @@ use crate::plan::{Loop, Plan, Stage, Until};
 use crate::result::{
     self, Description, End, Generator, Invalid, Limit, Model, Report, Second, Tally, Watched,
 };
+use crate::ticks::Ticks;
 use crate::watch::{Cpu, Tree};
 use crate::worker::{self, Busy, News, Order, Setup, Stop};
 
@@ -126,7 +127,7 @@ pub fn run(
     reserve(&plan)?;
     // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
     worker::pin_to(&plan.cpus)?;
-    let first = first::ask(&mut plan, stop)?;
+    // What the first connection takes of a program counts for its connections.
     let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
     let watched: Vec<_> = trees
         .map(|(name, tree)| {
@@ -138,6 +139,7 @@ pub fn run(
         let gone = |error| StartError::Watch { name: name.clone(), pid: *pid, error };
         watched.tree.cpu().map_err(gone)?;
     }
+    let first = first::ask(&mut plan, stop)?;
     let mut report = Report {
         run: describe(&plan),
         began: SystemTime::now(),
@@ -274,6 +276,7 @@ impl Crew {
         let before = self.cpu();
         let moved: Vec<_> = self.interfaces.iter().map(Interface::moved).collect();
         let own_before = self.own.cpu().unwrap_or_default();
+        let ticks = Ticks::now();
         let busy_before = self.link.as_ref().map_or(0, |link| link.busy());
         let begin = Instant::now();
         for order in &self.orders {
@@ -283,6 +286,7 @@ impl Crew {
         // The other threads would go on to the end of the stage.
         let gathered = self.gather(begin, tell).inspect_err(|_| stop.now())?;
         let whole = begin.elapsed();
+        let cpus = Ticks::now().since(&ticks);
         let own = self.own.cpu().unwrap_or_default().since(own_before);
         let elapsed = match stage.until {
             Until::Time(time) if stop.is_asked() => whole.min(time),
@@ -339,6 +343,7 @@ impl Crew {
             seconds: gathered.seconds,
             generator,
             watched: seen,
+            cpus,
         })
     }
 

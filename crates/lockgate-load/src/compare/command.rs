@@ -1,5 +1,6 @@
 //! `lockgate compare`: from the file to what is printed, with a way out at every point.
 
+use std::fs::File;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,8 +12,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::document::Document;
 use super::file::{Plan, reader::unknown};
 use super::guard::{adopt_orphans, end_descendants, raise_descriptor_limit};
-use super::machine::{self, Ticks};
+use super::machine;
 use super::session::{Findings, Session};
+use crate::ticks::Ticks;
 
 /// What was asked for on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +46,9 @@ pub enum Format {
     Html,
 }
 
+/// A CPU that others use for more than this share of the time is not idle.
+const BUSY: f64 = 0.05;
+
 /// How a run ended.
 enum End {
     Complete,
@@ -52,7 +57,7 @@ enum End {
     Interrupted(u8),
 }
 
-/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed; 130 and 143 after INT and
+/// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no program at all; 130 and 143 after INT and
 /// TERM, when what was measured until then has been printed.
 pub fn run(options: &Options) -> ExitCode {
     match attempt(options) {
@@ -79,6 +84,7 @@ fn attempt(options: &Options) -> Result<ExitCode, String> {
         let _ = writeln!(std::io::stdout(), "{name} is right: {}", extent(&plan));
         return Ok(ExitCode::SUCCESS);
     }
+    let outputs = open(&options.outputs)?;
     adopt_orphans().map_err(|error| format!("this process cannot adopt orphans: {error}"))?;
     raise_descriptor_limit().map_err(|error| format!("the descriptor limit: {error}"))?;
     let session = Session::prepare(&plan, &options.file)?;
@@ -110,11 +116,14 @@ fn attempt(options: &Options) -> Result<ExitCode, String> {
     let failed = findings.measured.iter().any(|measured| measured.outcome.is_err());
     let document = Document::of(&plan, &findings, facts, warnings, matches!(end, End::Complete));
     if !matches!(end, End::Failed(_)) || !findings.measured.is_empty() {
-        publish(&document, &options.outputs)?;
+        publish(&document, outputs)?;
     }
     Ok(match end {
         End::Failed(why) => return Err(why),
         End::Interrupted(number) => ExitCode::from(128 + number),
+        End::Complete if findings.measured.is_empty() => {
+            return Err("no program could be measured".to_owned());
+        }
         End::Complete if failed => ExitCode::FAILURE,
         End::Complete => ExitCode::SUCCESS,
     })
@@ -152,10 +161,15 @@ async fn unfit(plan: &Plan) -> Vec<String> {
     let now = Ticks::now();
     let used =
         |cpu: usize| [&plan.programs_on, &plan.others_on].iter().any(|cpus| cpus.numbers().contains(&cpu));
-    for (cpu, share) in now.busy_since(&before).into_iter().filter(|(cpu, _)| used(*cpu)) {
-        let (load, percent) = (machine::load_average(), share * 100.0);
+    for time in now.since(&before).iter().filter(|time| used(time.cpu) && time.share() > BUSY) {
+        let (cpu, load, percent) = (time.cpu, machine::load_average(), time.share() * 100.0);
         warnings
             .push(format!("CPU {cpu} was {percent:.0} % busy before anything began (load average {load})"));
+    }
+    let shared: Vec<_> =
+        plan.programs_on.numbers().iter().filter(|cpu| plan.others_on.numbers().contains(cpu)).collect();
+    if !shared.is_empty() {
+        warnings.push(format!("[layout] has programs and others on the same CPU: {shared:?}"));
     }
     let most = plan.loads.iter().filter_map(|load| load.connections()).max().unwrap_or(0);
     // A proxy has two for each connection.
@@ -191,23 +205,49 @@ async fn interrupted() -> u8 {
     .await
 }
 
-fn publish(document: &Document, outputs: &[(Format, PathBuf)]) -> Result<(), String> {
+/// A file that the result goes to.
+struct Output<'a> {
+    format: Format,
+    path: &'a Path,
+    file: File,
+}
+
+/// Opens all files before anything is measured: what cannot be written is better known then. They keep what is in them
+/// until there is something to write.
+fn open(outputs: &[(Format, PathBuf)]) -> Result<Vec<Output<'_>>, String> {
+    let opened = outputs.iter().map(|(format, path)| {
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Output { format: *format, path, file })
+    });
+    opened.collect()
+}
+
+/// Writes to all of them, whichever fail.
+fn publish(document: &Document, outputs: Vec<Output<'_>>) -> Result<(), String> {
     // Somebody may have closed our standard output; files are written nevertheless.
     let _ = std::io::stdout().write_all(document.text().as_bytes());
-    for (format, path) in outputs {
+    let mut failed = Vec::new();
+    for Output { format, path, file } in outputs {
         let content = match format {
             Format::Json => document.json(),
             Format::Csv => document.csv(),
             Format::Markdown => document.markdown(),
             Format::Html => document.html(),
         };
-        write(path, &content).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Err(error) = write(file, &content) {
+            failed.push(format!("{}: {error}", path.display()));
+        }
     }
-    Ok(())
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-fn write(path: &Path, content: &str) -> std::io::Result<()> {
-    std::fs::write(path, content)
+fn write(mut file: File, content: &str) -> std::io::Result<()> {
+    // A pipe or a terminal has no length.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+    }
+    file.write_all(content.as_bytes())
 }
 
 /// What happens, on standard error: a line that is written over on a terminal, a line for each step elsewhere.

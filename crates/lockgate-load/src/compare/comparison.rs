@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::Plan;
-use super::sample::Sample;
+use super::sample::{Sample, Touches};
 use super::session::Findings;
 use super::statistics::{Ratio, Spread, Verdict};
 
@@ -29,6 +29,8 @@ pub struct Row {
     pub program: String,
     /// What it says of its version.
     pub version: String,
+    /// Whether the others add to it.
+    pub baseline: bool,
     /// Its rounds, by their number.
     pub rounds: BTreeMap<usize, Sample>,
     /// What kept it from some of them, each reason once; or from all.
@@ -52,10 +54,14 @@ pub enum Figure {
     P99,
     /// one of a thousand,
     P99_9,
+    /// one of ten thousand,
+    P99_99,
     /// the longest.
     Max,
     /// Failures.
     Failed,
+    /// The part of connections that went on with a session of TLS from before.
+    Resumed,
     /// The most memory, bytes.
     Peak,
     /// Bytes that a connection added.
@@ -64,21 +70,24 @@ pub enum Figure {
 
 impl Figure {
     /// Each once, in the order of tables.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Rate,
         Self::Cpu,
         Self::System,
         Self::P50,
         Self::P99,
         Self::P99_9,
+        Self::P99_99,
         Self::Max,
         Self::Failed,
+        Self::Resumed,
         Self::Peak,
         Self::PerConnection,
     ];
 
     /// Those of which ratios are made.
-    pub const COMPARED: [Self; 3] = [Self::Cpu, Self::Rate, Self::P99];
+    pub const COMPARED: [Self; 6] =
+        [Self::Cpu, Self::Rate, Self::P50, Self::P99, Self::P99_99, Self::PerConnection];
 
     /// Of a sample.
     pub fn of(self, sample: &Sample) -> Option<f64> {
@@ -89,8 +98,10 @@ impl Figure {
             Self::P50 => sample.p50,
             Self::P99 => sample.p99,
             Self::P99_9 => sample.p99_9,
+            Self::P99_99 => sample.p99_99,
             Self::Max => sample.max,
             Self::Failed => Some(sample.failed),
+            Self::Resumed => sample.resumed_share(),
             Self::Peak => sample.memory.map(|(_, peak)| peak),
             Self::PerConnection => sample.per_connection(),
         }
@@ -105,16 +116,27 @@ impl Figure {
             Self::P50 => "p50_us",
             Self::P99 => "p99_us",
             Self::P99_9 => "p99_9_us",
+            Self::P99_99 => "p99_99_us",
             Self::Max => "max_us",
             Self::Failed => "failed",
+            Self::Resumed => "resumed_share",
             Self::Peak => "peak_bytes",
             Self::PerConnection => "bytes_per_connection",
         }
     }
 
-    /// Whether its figure is the program's where the generator was the limit.
-    fn is_the_programs_own(self) -> bool {
-        matches!(self, Self::Cpu | Self::System | Self::Peak | Self::PerConnection | Self::Failed)
+    /// Whether it is a time that requests took.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::P50 | Self::P99 | Self::P99_9 | Self::P99_99 | Self::Max)
+    }
+
+    /// Whether a mark is about it.
+    fn is_touched(self, touches: Touches) -> bool {
+        match touches {
+            Touches::All => true,
+            Touches::Cpu => matches!(self, Self::Cpu | Self::System),
+            Touches::Pace => self == Self::Rate || self.is_latency(),
+        }
     }
 }
 
@@ -124,23 +146,35 @@ impl Row {
         Spread::of(self.rounds.values().filter_map(|sample| figure.of(sample)))
     }
 
-    /// Whether something failed in any round: then it did other work than asked for.
+    /// Failures of all rounds.
+    pub fn failed(&self) -> f64 {
+        self.rounds.values().map(|sample| sample.failed).sum()
+    }
+
+    /// Whether something failed in any round, or a round has no figures at all: then it did other work than asked for.
     pub fn has_failures(&self) -> bool {
-        self.rounds.values().any(|sample| sample.failed > 0.0)
+        !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
     /// Whether a figure of this kind is not the program's in some round.
     pub fn is_invalid(&self, figure: Figure) -> bool {
-        self.rounds.values().any(|sample| {
-            let own = figure.is_the_programs_own() && sample.only_the_generator();
-            !sample.invalid.is_empty() && !own
-        })
+        self.rounds.values().flat_map(|sample| &sample.marks).any(|mark| figure.is_touched(mark.touches))
+    }
+
+    /// Version and suite of TLS, each that was seen once; nothing where there was none.
+    pub fn tls(&self) -> Vec<&str> {
+        let mut seen: Vec<_> =
+            self.rounds.values().map(|sample| sample.tls.as_deref().unwrap_or_default()).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen.retain(|tls| !tls.is_empty());
+        seen
     }
 
     /// Why figures are marked, each reason once.
     pub fn invalid(&self) -> Vec<&str> {
         let mut reasons: Vec<_> =
-            self.rounds.values().flat_map(|sample| &sample.invalid).map(String::as_str).collect();
+            self.rounds.values().flat_map(|sample| &sample.marks).map(|mark| mark.why.as_str()).collect();
         reasons.sort_unstable();
         reasons.dedup();
         reasons
@@ -171,6 +205,8 @@ pub struct Compared {
     pub figure: Figure,
     /// From the rounds in which both have it.
     pub ratio: Option<Ratio>,
+    /// Microseconds that the program takes more than the other, in the rounds in which both have them.
+    pub added: Option<Spread>,
     /// What may be said, or why nothing.
     pub verdict: Result<Verdict, String>,
 }
@@ -212,6 +248,7 @@ impl Case {
                         Row {
                             program: program.name.clone(),
                             version: findings.versions.get(&program.name).cloned().unwrap_or_default(),
+                            baseline: program.baseline,
                             rounds: rounds.collect(),
                             errors,
                             skipped: findings
@@ -230,16 +267,29 @@ impl Case {
         cases
     }
 
-    /// The program that takes the least CPU time for a request among those other than `program`, by medians.
+    /// The program that takes the least CPU time for a request among those other than `program`, by medians. Never the
+    /// baseline, which does less.
     pub fn best_other(&self, program: &str) -> Option<&Row> {
-        let others = self.rows.iter().filter(|row| row.program != program && !row.has_failures());
+        let others = self.rows.iter().filter(|row| row.program != program && !row.baseline);
+        let others = others.filter(|row| !row.has_failures());
         let with = others.filter_map(|row| Some((row.spread(Figure::Cpu)?.median, row)));
         with.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, row)| row)
+    }
+
+    /// What the others add to, where the file has that.
+    pub fn baseline(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.baseline)
     }
 
     /// `program` against `other`.
     pub fn pair(&self, program: &str, other: &str) -> Option<&Pair> {
         self.pairs.iter().find(|pair| pair.program == program && pair.other == other)
+    }
+
+    /// Whether there were so many connections at once that memory grew by theirs.
+    pub fn has_many_connections(&self) -> bool {
+        const MANY: f64 = 100.0;
+        self.rows.iter().flat_map(|row| row.rounds.values()).any(|sample| sample.connections >= MANY)
     }
 
     /// What it is called.
@@ -259,27 +309,47 @@ fn pairs(rows: &[Row]) -> Vec<Pair> {
     pairs.collect()
 }
 
+/// So much may the shares of resumed connections differ, where it is still the same work.
+const RESUMED: f64 = 0.05;
+
+/// In what the work of two programs differed.
+fn other_work(row: &Row, other: &Row) -> Option<String> {
+    if row.tls() != other.tls() {
+        return Some(format!("{} and {} had different TLS", row.program, other.program));
+    }
+    let (own, others) = (row.spread(Figure::Resumed)?.median, other.spread(Figure::Resumed)?.median);
+    let percent = |share: f64| share * 100.0;
+    ((own - others).abs() > RESUMED)
+        .then(|| format!("resumed {:.0} % and {:.0} % of connections", percent(own), percent(others)))
+}
+
 fn compared(figure: Figure, row: &Row, other: &Row) -> Compared {
-    let pairs = row
-        .rounds
-        .iter()
-        .filter_map(|(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?)));
-    let ratio = Ratio::of(pairs);
+    let pairs = || {
+        let both = |(round, sample)| Some((figure.of(sample)?, figure.of(other.rounds.get(round)?)?));
+        row.rounds.iter().filter_map(both)
+    };
+    let ratio = Ratio::of(pairs());
+    let added = if figure.is_latency() { Spread::of(pairs().map(|(own, other)| own - other)) } else { None };
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(figure));
+    let given = figure == Figure::Rate && row.rounds.values().any(|sample| sample.open);
+    let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
+        _ if given => Err("the rate was given".to_owned()),
         (_, Some(row), _) => Err(format!("{} had failures", row.program)),
+        _ if other_work.is_some() => Err(other_work.unwrap_or_default()),
         (_, _, Some(row)) => Err(format!("invalid for {}", row.program)),
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
         (Some(ratio), ..) => Ok(ratio.verdict()),
     };
-    Compared { figure, ratio, verdict }
+    Compared { figure, ratio, added, verdict }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::compare::sample::Mark;
     use crate::compare::session::Measured;
     use std::path::Path;
 
@@ -295,11 +365,15 @@ pub(crate) mod tests {
             p50: Some(100.0),
             p99: Some(1000.0),
             p99_9: Some(2000.0),
+            p99_99: Some(2500.0),
             max: Some(3000.0),
             memory: Some((1e6, 3e6)),
             connections: 100.0,
-            invalid: Vec::new(),
-            limits: Vec::new(),
+            opened: 100.0,
+            resumed: 0.0,
+            tls: None,
+            open: false,
+            marks: Vec::new(),
             late: 0.0,
         }
     }
@@ -348,6 +422,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn the_baseline_is_nobodys_best_other_and_what_is_added_to_it_is_told() {
+        let mut plan = plan();
+        plan.programs[0].baseline = true;
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                (sample.p50, sample.p99) = (Some(140.0), Some(1300.0));
+            }
+        });
+        let case = Case::all(&plan, &findings).remove(0);
+        assert!(case.best_other("b").is_none());
+        assert_eq!(case.baseline().unwrap().program, "a");
+        let pair = case.pair("b", "a").unwrap();
+        let added = pair.ratios.iter().map(|compared| compared.added.map(|added| added.median));
+        assert_eq!(added.collect::<Vec<_>>(), [None, None, Some(40.0), Some(300.0), Some(0.0), None]);
+    }
+
+    #[test]
     fn who_had_failures_gets_no_verdict_and_is_nobodys_measure() {
         let case = case(|program, round, sample| {
             if program == "b" && round == 3 {
@@ -361,12 +452,56 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn who_did_not_last_through_every_round_gets_no_verdict_and_is_nobodys_measure() {
+        let mut findings = findings(|_, _, _| ());
+        let third = findings.measured.iter_mut().find(|one| one.program == "b" && one.round == 3);
+        third.unwrap().outcome = Err("it ended under the load".to_owned());
+        let case = Case::all(&plan(), &findings).remove(0);
+        for figure in Figure::COMPARED {
+            assert_eq!(verdict(&case, figure), Err("b had failures".to_owned()));
+        }
+        assert!(case.best_other("a").is_none());
+    }
+
+    #[test]
     fn where_the_generator_was_the_limit_cpu_time_is_the_programs_nevertheless() {
         let limited = case(|_, _, sample| sample.limit("generator", "the generator was the limit"));
         assert_eq!(verdict(&limited, Figure::Cpu), Ok(Verdict::Less));
         assert_eq!(verdict(&limited, Figure::Rate), Err("invalid for a".to_owned()));
         let link = case(|_, _, sample| sample.limit("link", "the link was the limit"));
         assert_eq!(verdict(&link, Figure::Cpu), Err("invalid for a".to_owned()));
+    }
+
+    #[test]
+    fn cpu_time_that_was_too_little_takes_no_other_verdict() {
+        let case = case(|_, _, sample| {
+            let (why, touches) = ("few ticks".to_owned(), Touches::Cpu);
+            sample.marks.push(Mark { why, touches });
+        });
+        assert_eq!(verdict(&case, Figure::Cpu), Err("invalid for a".to_owned()));
+        assert_eq!(verdict(&case, Figure::Rate), Ok(Verdict::More));
+    }
+
+    #[test]
+    fn other_tls_and_fewer_resumed_sessions_are_other_work() {
+        let tls = |other: &str, resumed| {
+            let other = other.to_owned();
+            let case = case(move |program, _, sample| {
+                sample.tls = Some(if program == "a" { "1.3".to_owned() } else { other.clone() });
+                sample.resumed = if program == "a" { 99.0 } else { resumed };
+            });
+            verdict(&case, Figure::Cpu)
+        };
+        assert_eq!(tls("1.3", 95.0), Ok(Verdict::Less));
+        assert_eq!(tls("1.3", 75.0), Err("resumed 99 % and 75 % of connections".to_owned()));
+        assert_eq!(tls("1.2", 99.0), Err("a and b had different TLS".to_owned()));
+    }
+
+    #[test]
+    fn a_rate_that_was_given_is_nobodys_merit() {
+        let case = case(|_, _, sample| sample.open = true);
+        assert_eq!(verdict(&case, Figure::Rate), Err("the rate was given".to_owned()));
+        assert_eq!(verdict(&case, Figure::Cpu), Ok(Verdict::Less));
     }
 
     #[test]

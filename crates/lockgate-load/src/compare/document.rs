@@ -103,31 +103,63 @@ fn section(case: &Case) -> Section {
     let mut notes = Vec::new();
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
+    let mut added = Vec::new();
+    let many = case.has_many_connections();
+    let compared_here: Vec<_> =
+        Figure::COMPARED.into_iter().filter(|figure| *figure != Figure::PerConnection || many).collect();
+    let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
+    let shown: Vec<_> =
+        Figure::ALL.into_iter().filter(|figure| *figure != Figure::Resumed || over_tls).collect();
     for row in &case.rows {
         let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
         if let Some(why) = &row.skipped {
             notes.push(format!("{} was left out: {why}", row.program));
             continue;
         }
-        cells.extend(Figure::ALL.into_iter().map(|figure| cell(row, figure)));
+        cells.extend(over_tls.then(|| row.tls().join(", ")));
+        cells.extend(shown.iter().map(|figure| cell(row, *figure)));
         rows.push(cells);
         notes.extend(row.errors.iter().map(|error| format!("{}: {error}", row.program)));
         notes.extend(row.failures().map(|what| format!("{} had failures, {what}", row.program)));
         notes.extend(row.invalid().iter().map(|why| format!("* {}: {why}", row.program)));
-        let best = case.best_other(&row.program).and_then(|best| case.pair(&row.program, &best.program));
-        if let Some(pair) = best {
+        let against = |other: Option<&Row>| case.pair(&row.program, &other?.program);
+        if row.baseline {
+            continue;
+        }
+        if let Some(pair) = against(case.best_other(&row.program)) {
             let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            cells.extend(pair.ratios.iter().map(statement));
+            let told = pair.ratios.iter().filter(|compared| compared_here.contains(&compared.figure));
+            cells.extend(told.map(statement));
             ratios.push(cells);
+        }
+        if let Some(pair) = against(case.baseline()) {
+            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
+            cells.extend(
+                pair.ratios.iter().filter(|compared| is_of_the_baseline(compared.figure)).map(statement),
+            );
+            let latencies = pair.ratios.iter().filter(|compared| compared.figure.is_latency());
+            cells
+                .extend(latencies.map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)));
+            added.push(cells);
         }
     }
     let mut head = ["program", "version"].map(str::to_owned).to_vec();
-    head.extend(Figure::ALL.iter().map(|figure| title(*figure).to_owned()));
+    head.extend(over_tls.then(|| "TLS".to_owned()));
+    head.extend(shown.iter().map(|figure| title(*figure).to_owned()));
     let mut sheets = vec![Sheet { head, rows }];
     if !ratios.is_empty() {
         let mut head = vec!["÷ the best other by CPU".to_owned()];
-        head.extend(Figure::COMPARED.iter().map(|figure| title(*figure).to_owned()));
+        head.extend(compared_here.iter().map(|figure| title(*figure).to_owned()));
         sheets.push(Sheet { head, rows: ratios });
+    }
+    if !added.is_empty() {
+        let mut head = vec!["÷ the baseline".to_owned()];
+        let figures = || Figure::COMPARED.into_iter().filter(|figure| is_of_the_baseline(*figure));
+        head.extend(figures().map(|figure| title(figure).to_owned()));
+        head.extend(
+            figures().filter(|figure| figure.is_latency()).map(|figure| format!("added {}", title(figure))),
+        );
+        sheets.push(Sheet { head, rows: added });
     }
     let rounds = case.rows.iter().map(|row| row.rounds.len()).max().unwrap_or(0);
     let command = format!("lockgate load {}", case.arguments.join(" "));
@@ -152,8 +184,10 @@ fn title(figure: Figure) -> &'static str {
         Figure::P50 => "p50",
         Figure::P99 => "p99",
         Figure::P99_9 => "p99.9",
+        Figure::P99_99 => "p99.99",
         Figure::Max => "max",
         Figure::Failed => "failed",
+        Figure::Resumed => "resumed",
         Figure::Peak => "peak MB",
         Figure::PerConnection => "KB/connection",
     }
@@ -162,8 +196,7 @@ fn title(figure: Figure) -> &'static str {
 /// The median, and from the least to the most where rounds are compared by it.
 fn cell(row: &Row, figure: Figure) -> String {
     if figure == Figure::Failed {
-        let failed: f64 = row.rounds.values().map(|sample| sample.failed).sum();
-        return if row.rounds.is_empty() { "–".to_owned() } else { format!("{failed}") };
+        return if row.rounds.is_empty() { "–".to_owned() } else { row.failed().to_string() };
     }
     let Some(spread) = row.spread(figure) else { return "–".to_owned() };
     let mark = if row.is_invalid(figure) { "*" } else { "" };
@@ -173,11 +206,22 @@ fn cell(row: &Row, figure: Figure) -> String {
         Figure::Rate => format!("{median:.0}{mark}"),
         Figure::Cpu if rounds > 1 => format!("{median:.1} ({min:.1}–{max:.1}){mark}"),
         Figure::Cpu => format!("{median:.1}{mark}"),
-        Figure::System => format!("{:.0} %{mark}", median * 100.0),
+        Figure::System | Figure::Resumed => format!("{:.0} %{mark}", median * 100.0),
         Figure::Peak => format!("{:.1}{mark}", median / 1e6),
         Figure::PerConnection => format!("{:.1}{mark}", median / 1e3),
         _ => format!("{}{mark}", microseconds(median)),
     }
+}
+
+/// A time that was added; below zero where it was less.
+fn difference(added: &Spread) -> String {
+    let sign = if added.median < 0.0 { "−" } else { "" };
+    format!("{sign}{}", microseconds(added.median.abs()))
+}
+
+/// CPU time and memory of what has no proxy's work are no measure of it.
+fn is_of_the_baseline(figure: Figure) -> bool {
+    figure == Figure::Rate || figure.is_latency()
 }
 
 fn microseconds(figure: f64) -> String {
@@ -207,7 +251,7 @@ fn statement(compared: &Compared) -> String {
 }
 
 /// What the tables say, below them all.
-const LEGEND: &str = "Medians over the rounds, and from the least to the most. A ratio is the median of the ratios of each \
+const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
 round, with the interval that holds the true one with 95 % confidence by the sign test; “less” and “more” are said only \
 where 1 is outside it. Memory is the proportional set size of the whole process tree.";
 
@@ -248,10 +292,78 @@ mod tests {
     }
 
     #[test]
+    fn what_is_added_to_the_baseline_has_a_table_of_its_own() {
+        let mut plan = plan();
+        plan.programs[1].baseline = true;
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                sample.p50 = Some(75.0);
+            }
+        });
+        let markdown = Document::of(&plan, &findings, Vec::new(), Vec::new(), true).markdown();
+        let head =
+            "| ÷ the baseline | requests/s | p50 | p99 | p99.99 | added p50 | added p99 | added p99.99 |";
+        assert!(markdown.contains(head), "{markdown}");
+        assert!(markdown.contains("| a ÷ b | 1.25 [1.25–1.25] more | 1.33 [1.33–1.33] more |"), "{markdown}");
+        assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
+        assert!(!markdown.contains("b ÷ a") && !markdown.contains("best other"), "{markdown}");
+    }
+
+    #[test]
+    fn over_tls_there_is_what_was_agreed_upon_and_how_much_was_resumed() {
+        let findings = findings(|_, _, sample| {
+            (sample.tls, sample.resumed) = (Some("TLSv1.3 X".to_owned()), 75.0);
+        });
+        let markdown = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown();
+        assert!(
+            markdown.contains("| program | version | TLS |") && markdown.contains("| resumed |"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("| a | 1.0 | TLSv1.3 X |") && markdown.contains("| 75 % |"), "{markdown}");
+        assert!(!document(true).markdown().contains("resumed"));
+    }
+
+    #[test]
+    fn memory_is_compared_where_many_connections_share_what_was_added() {
+        let with = |connections| {
+            let findings = findings(|program, _, sample| {
+                sample.connections = connections;
+                sample.memory = Some((1e6, if program == "a" { 2e6 } else { 3e6 }));
+            });
+            Document::of(&plan(), &findings, Vec::new(), Vec::new(), true).markdown()
+        };
+        assert!(with(100.0).contains("| 0.50 [0.50–0.50] less |"), "{}", with(100.0));
+        assert!(!with(99.0).contains("| 0.50 [0.50–0.50] less |"));
+    }
+
+    #[test]
+    fn what_a_program_says_neither_moves_the_cursor_nor_becomes_html() {
+        let mut findings = findings(|_, _, _| ());
+        findings.measured[0].outcome = Err("it ended:\n    \x1b[2J<b>".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        assert!(document.text().contains("it ended:\n    \\u{1b}[2J<b>"), "{}", document.text());
+        assert!(document.markdown().contains("\\u{1b}[2J&lt;b>"), "{}", document.markdown());
+    }
+
+    #[test]
+    fn a_program_without_figures_has_a_line_of_its_own_in_csv_and_failures_are_added_up() {
+        let mut findings = findings(|_, _, sample| sample.failed = 2.0);
+        findings.measured[0].outcome = Err("it ended".to_owned());
+        let document = Document::of(&plan(), &findings, Vec::new(), Vec::new(), true);
+        let (csv, json) = (document.csv(), document.json());
+        assert_eq!(csv.lines().count(), 1 + 13 + 2, "{csv}");
+        let line = |start: &str| csv.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+        assert!(line("l,,a,a 1.0,,").ends_with(",it ended"), "{csv}");
+        assert!(line("l,,c,,,").ends_with(",c is not installed"), "{csv}");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["cases"][0]["programs"][1]["figures"]["failed"], 14.0);
+    }
+
+    #[test]
     fn markdown_tables_are_whole_whatever_is_in_their_cells() {
         let markdown = document(true).markdown();
         assert!(markdown.contains("| x\\|y | z |\n|---|---|\n| 1 | 2 |"), "{markdown}");
-        assert!(markdown.starts_with("## T <1>\n"), "{markdown}");
+        assert!(markdown.starts_with("## T &lt;1>\n"), "{markdown}");
     }
 
     #[test]
@@ -297,12 +409,12 @@ mod tests {
     fn csv_has_a_line_for_each_measurement() {
         let csv = document(true).csv();
         let lines: Vec<_> = csv.lines().collect();
-        assert_eq!(lines.len(), 15);
+        assert_eq!(lines.len(), 16, "a head, two programs in seven rounds, one that was left out");
         assert!(lines[0].starts_with("load,stage,program,version,round,"), "{}", lines[0]);
         assert!(lines[1].starts_with("l,,a,a 1.0,1,"), "{}", lines[1]);
         assert!(
-            lines[2].ends_with(",the generator <was> the limit")
-                || lines[8].ends_with(",the generator <was> the limit")
+            lines[2].ends_with(",the generator <was> the limit,")
+                || lines[8].ends_with(",the generator <was> the limit,")
         );
     }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 use super::cpus::Cpus;
+use super::template::Described;
 use super::{placeholders, template};
 use reader::{Mistakes, Placed, Table, unknown};
 
@@ -121,13 +122,19 @@ pub struct Program {
     pub service: Result<Service, String>,
     /// A command that prints its version.
     pub version: Vec<String>,
+    /// What must be installed besides, such as what a shell is to start.
+    pub needs: Vec<String>,
+    /// Whether it is what the others add to: an origin that is asked without a proxy. Pinned as origins are.
+    pub baseline: bool,
 }
 
 impl Program {
-    /// The file that must be there to run it.
-    pub(crate) fn executable(&self) -> Option<&str> {
+    /// What must be installed to run it: its command, what tells its version, and what it says that it needs. Not what it
+    /// brings along in its own directory.
+    pub(crate) fn executables(&self) -> impl Iterator<Item = &str> {
         let command = self.service.as_ref().ok().and_then(|service| service.command.first());
-        self.version.first().or(command).map(String::as_str)
+        let all = command.into_iter().chain(self.version.first()).chain(&self.needs);
+        all.map(String::as_str).filter(|name| !name.starts_with("{own}") && !name.starts_with("./"))
     }
 }
 
@@ -185,8 +192,9 @@ impl Plan {
         });
         let job = self.job.iter().flat_map(|job| job.upstream.iter().chain(&job.root));
         let loads = self.loads.iter().flat_map(|load| &load.arguments);
+        let needs = self.programs.iter().flat_map(|program| &program.needs);
         let versions = self.programs.iter().flat_map(|program| &program.version);
-        services.chain(certificate).chain(job).chain(loads).chain(versions).map(String::as_str)
+        services.chain(certificate).chain(job).chain(loads).chain(versions).chain(needs).map(String::as_str)
     }
 
     /// Reads `text`, which stands in the file `name`.
@@ -227,6 +235,9 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
         .into_iter()
         .filter_map(|(name, table)| read_program(name, table, job.as_ref(), mistakes))
         .collect();
+    if programs.iter().filter(|program| program.baseline).count() > 1 {
+        mistakes.add(&(0..0), "several programs are the `baseline`: one may be");
+    }
     let loads = table.tables("load", mistakes);
     if none {
         mistakes.add(&(0..0), "no program: write [program.NAME]");
@@ -360,9 +371,13 @@ fn read_program(
     mistakes: &mut Mistakes<'_>,
 ) -> Option<Program> {
     checked_name(&name, mistakes);
+    let baseline = table.flag("baseline", mistakes);
+    let needs = table.texts("needs", mistakes).unwrap_or_default();
+    let needs = needs.into_iter().inspect(|text| placeholders_exist(text, mistakes));
+    let needs: Vec<_> = needs.map(|text| text.value).collect();
     let Some(template) = table.text("template", mistakes) else {
         let (service, version) = read_service(table, Some("127.0.0.1:{port}"), mistakes)?;
-        return Some(Program { name: name.value, service: Ok(service), version });
+        return Some(Program { name: name.value, service: Ok(service), version, needs, baseline });
     };
     table.end(mistakes);
     if !template::names().any(|known| known == template.value) {
@@ -375,9 +390,10 @@ fn read_program(
     };
     Some(match template::describe(&template.value, job)? {
         Ok(described) => {
-            Program { name: name.value, service: Ok(described.service), version: described.version }
+            let Described { service, version } = described;
+            Program { name: name.value, service: Ok(service), version, needs, baseline }
         }
-        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new() },
+        Err(why) => Program { name: name.value, service: Err(why), version: Vec::new(), needs, baseline },
     })
 }
 
@@ -556,6 +572,28 @@ args = "--json -"
             told.contains("an origin says where it is `ready`") && told.contains("a load has a `url`"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn what_must_be_installed_is_command_version_and_needs_but_not_what_is_brought_along() {
+        let of = |ape: &str| {
+            let text = WHOLE.replace("[program.ape]", &format!("[program.ape]\n{ape}"));
+            let plan = parse(&text).unwrap();
+            plan.programs[1].executables().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of("version = [\"ape-version\"]\nneeds = [\"hitch\"]"), ["ape", "ape-version", "hitch"]);
+        assert_eq!(of("needs = [\"{own}/tool\"]"), ["ape"]);
+    }
+
+    #[test]
+    fn one_program_may_be_the_baseline() {
+        let one = WHOLE.replace("[program.ape]", "[program.ape]\nbaseline = true");
+        let found: Vec<_> = parse(&one).unwrap().programs.iter().map(|program| program.baseline).collect();
+        assert_eq!(found, [false, true, false]);
+        let two = one.replace("[program.hitch]", "[program.hitch]\nbaseline = true");
+        assert!(parse(&two).unwrap_err().contains("several programs are the `baseline`"));
+        let wrong = one.replace("baseline = true", "baseline = 1");
+        assert!(parse(&wrong).unwrap_err().contains("`baseline` is true or false, and this is a number"));
     }
 
     #[test]

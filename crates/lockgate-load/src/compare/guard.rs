@@ -19,6 +19,8 @@ use crate::watch::{GUARD, Tree};
 
 /// What TERM is given before KILL follows.
 const GRACE: Duration = Duration::from_secs(2);
+/// And what KILL is given before the rest is left.
+const LAST: Duration = Duration::from_secs(5);
 
 /// A command, and how it is to be held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +127,8 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later. `reaped` hears of each.
+/// Ends all descendants and waits for them: TERM, and KILL for those that are left 2 s later. `reaped` hears of each. What
+/// is still there after 5 s more, such as a program of another account that may not be signalled, is named and left.
 pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
     let since = Instant::now();
     signal_descendants(Signal::TERM);
@@ -134,8 +137,20 @@ pub fn end_descendants(mut reaped: impl FnMut(Pid, WaitStatus)) {
             // Again and again: some may fork meanwhile.
             signal_descendants(Signal::KILL);
         }
+        if since.elapsed() > GRACE + LAST {
+            let left = Tree::new(std::process::id()).below().unwrap_or_default();
+            let left: Vec<_> = left.into_iter().map(named).collect();
+            eprintln!("these processes could not be ended: {}", left.join(", "));
+            return;
+        }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Its number and its name.
+fn named(pid: u32) -> String {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    format!("{pid} {}", crate::report::escape::terminal(name.trim_end()))
 }
 
 fn signal_descendants(signal: Signal) {

@@ -21,7 +21,7 @@ pub(crate) fn facts(file: &Path) -> Vec<(&'static str, String)> {
         ),
         ("lockgate", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    facts.extend(commit(file).map(|commit| ("commit", commit)));
+    facts.extend(commit(file).map(|commit| ("commit of the file", commit)));
     facts.push(("began", utc(SystemTime::now())));
     facts.push(("command", std::env::args().collect::<Vec<_>>().join(" ")));
     facts
@@ -60,40 +60,6 @@ fn utc(time: SystemTime) -> String {
     format!("{year}-{month:02}-{day:02} {:02}:{:02} UTC", minutes / 60, minutes % 60)
 }
 
-/// Ticks that each CPU has been busy, and all of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ticks(Vec<(usize, u64, u64)>);
-
-impl Ticks {
-    /// Of now.
-    pub(crate) fn now() -> Self {
-        Self::parse(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
-    }
-
-    /// proc_stat(5): user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
-    fn parse(text: &str) -> Self {
-        let cpus = text.lines().filter_map(|line| {
-            let mut words = line.strip_prefix("cpu")?.split_whitespace();
-            let number = words.next()?.parse().ok()?;
-            let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
-            let all: u64 = ticks.iter().sum();
-            let idle: u64 = ticks.iter().skip(3).take(2).sum();
-            line.chars().nth(3)?.is_ascii_digit().then_some((number, all - idle, all))
-        });
-        Self(cpus.collect())
-    }
-
-    /// CPUs that were busy for more than a twentieth of the time since `earlier`, and their share.
-    pub(crate) fn busy_since(&self, earlier: &Self) -> Vec<(usize, f64)> {
-        let found = self.0.iter().zip(&earlier.0).filter_map(|(now, before)| {
-            let (busy, all) = (now.1.saturating_sub(before.1), now.2.saturating_sub(before.2));
-            let share = if all == 0 { 0.0 } else { busy as f64 / all as f64 };
-            (share > 0.05).then_some((now.0, share))
-        });
-        found.collect()
-    }
-}
-
 /// Processes that ran or waited for a CPU, over the last minute.
 pub(crate) fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -113,15 +79,5 @@ mod tests {
         assert_eq!(at(951_782_400), "2000-02-29 00:00 UTC");
         assert_eq!(at(1_709_251_199), "2024-02-29 23:59 UTC");
         assert_eq!(at(1_767_225_600), "2026-01-01 00:00 UTC");
-    }
-
-    #[test]
-    fn busy_cpus_are_those_that_were_not_idle_nor_waiting_for_a_disk() {
-        let before =
-            Ticks::parse("cpu  9 9 9 9\ncpu0 10 0 10 100 0 0 0 0 0 0\ncpu1 0 0 0 100 0 0 0 0\nintr 5\n");
-        let after =
-            Ticks::parse("cpu  9 9 9 9\ncpu0 30 0 20 170 0 0 0 0 0 0\ncpu1 0 0 2 150 50 0 0 0\nintr 5\n");
-        assert_eq!(before.0.len(), 2);
-        assert_eq!(after.busy_since(&before), [(0, 0.3)]);
     }
 }

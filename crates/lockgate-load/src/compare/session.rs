@@ -1,12 +1,14 @@
 //! The run: origins once, then program after program under load after load, round after round.
 //!
 //! Each measurement has a fresh process, alone but for the origins: how memory happens to be laid out, and what earlier
-//! loads left behind, differ from round to round for all alike. The order changes with each round, so that none is
-//! always the first.
+//! loads left behind, differ from round to round for all alike. The order is another one in each round, so that none is
+//! always the first, nor always after the same one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +16,7 @@ use super::certificate;
 use super::file::{Certificate, Load, Plan, Program};
 use super::placeholders::{Values, names};
 use super::running::{Running, Starter, find, first_line, fresh_directory};
-use super::sample::{Sample, read};
+use super::sample::{Layout, Sample, read};
 
 /// What came of a program under a load in one round.
 #[derive(Debug)]
@@ -58,7 +60,9 @@ impl<'p> Session<'p> {
         let executable = std::env::current_exe().map_err(|error| say("this executable", &error))?;
         let folder = tempfile::Builder::new().prefix("lockgate-compare-").tempdir();
         let folder = folder.map_err(|error| say("a directory for this run", &error))?;
-        fresh_directory(folder.path()).map_err(|error| say("a directory for this run", &error))?;
+        // Accounts that programs change to may go through it, and see nothing but what they know of.
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o711))
+            .map_err(|error| say("a directory for this run", &error))?;
         let here = file.canonicalize().map_err(|error| say(&file.display().to_string(), &error))?;
         let here = here.parent().unwrap_or(Path::new("/")).to_owned();
         let mut values = Values::default();
@@ -130,16 +134,14 @@ impl<'p> Session<'p> {
             let started = self.starter.serve(service, &values, &own, &self.plan.others_on).await;
             origins.push((name, started.map_err(|why| format!("origin {name}: {why}"))?));
         }
-        let mut broken = BTreeSet::new();
         for round in 1..=self.plan.rounds {
+            // Who did not start is not waited for again under the next load; the next round is another chance.
+            let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
                 let mut order = present.clone();
-                let turn = (round - 1 + at) % order.len().max(1);
-                order.rotate_left(turn);
+                // The same in each run of the same file.
+                fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64).shuffle(&mut order);
                 for program in order {
-                    if broken.contains(&program.name) {
-                        continue;
-                    }
                     for (name, origin) in &mut origins {
                         if origin.has_ended() {
                             return Err(format!("origin {name} has ended{}", origin.last_words()));
@@ -148,10 +150,14 @@ impl<'p> Session<'p> {
                     let of = self.plan.rounds;
                     let step = format!("round {round} of {of}, {}, {}", load.name, program.name);
                     tell(&step);
-                    let outcome = match self.start(program).await {
+                    let started = match broken.get(&program.name) {
+                        Some(why) => Err(String::clone(why)),
+                        None => self.start(program).await.map_err(|why| format!("did not start: {why}")),
+                    };
+                    let outcome = match started {
                         Ok(running) => self.measure(load, program, running).await,
                         Err(why) => {
-                            broken.insert(program.name.clone());
+                            broken.insert(program.name.clone(), why.clone());
                             Err(why)
                         }
                     };
@@ -174,8 +180,9 @@ impl<'p> Session<'p> {
         if let Err(why) = &program.service {
             return Some(why.clone());
         }
-        let executable = self.values.fill(program.executable()?);
-        find(&executable).is_none().then(|| format!("{executable} is not installed"))
+        let absent =
+            program.executables().map(|name| self.values.fill(name)).find(|name| find(name).is_none());
+        absent.map(|name| format!("{name} is not installed"))
     }
 
     fn own(&self, name: &str) -> Result<PathBuf, String> {
@@ -197,7 +204,8 @@ impl<'p> Session<'p> {
         let own = self.own(&format!("program-{}", program.name))?;
         let mut values = self.values_of(program);
         values.set("own", own.display().to_string());
-        self.starter.serve(service, &values, &own, &self.plan.programs_on).await
+        let cpus = if program.baseline { &self.plan.others_on } else { &self.plan.programs_on };
+        self.starter.serve(service, &values, &own, cpus).await
     }
 
     /// Ends the program too.
@@ -234,7 +242,12 @@ impl<'p> Session<'p> {
         // A threshold of the load's own may have failed; what it measured is there all the same.
         let written = std::fs::read(&report).ok().and_then(|text| serde_json::from_slice(&text).ok());
         match written {
-            Some(report) => read(&report, &program.name),
+            Some(report) => {
+                let (own, others) = (&self.plan.programs_on, &self.plan.others_on);
+                let layout = Layout { program: own, others };
+                // A baseline has its CPU from the others'.
+                read(&report, &program.name, (!program.baseline).then_some(layout))
+            }
             None => Err(format!("the load ended without a report, {status}{}", running.last_words())),
         }
     }

@@ -41,10 +41,11 @@ pub struct Ratio {
 pub const CONFIDENCE: f64 = 0.95;
 
 impl Ratio {
-    /// Of pairs that were measured in the same round. Pairs with a zero or without a figure do not count.
+    /// Of pairs that were measured in the same round. Pairs in which one is not above zero do not count: what was too
+    /// little to be seen is not infinitely less.
     pub fn of(pairs: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
-        let ratios =
-            sorted(pairs.into_iter().filter(|(_, below)| *below != 0.0).map(|(above, below)| above / below));
+        let seen = pairs.into_iter().filter(|(above, below)| *above > 0.0 && *below > 0.0);
+        let ratios = sorted(seen.map(|(above, below)| above / below));
         let interval = sign_test(ratios.len())
             .and_then(|out| Some((*ratios.get(out)?, *ratios.get(ratios.len() - 1 - out)?)));
         Some(Self { spread: Spread::of(ratios)?, interval })
@@ -146,6 +147,12 @@ mod tests {
         assert_eq!(ratio(&[1.2, 1.1, 1.3, 1.4, 1.5, 1.05]).verdict(), Verdict::More);
         // One of nine may lie on the other side.
         assert_eq!(ratio(&[0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 2.0]).verdict(), Verdict::Less);
+    }
+
+    #[test]
+    fn what_was_not_seen_on_either_side_is_no_ratio() {
+        assert_eq!(Ratio::of([(0.0, 1.0), (1.0, 0.0), (-1.0, -2.0), (3.0, 2.0)]).unwrap().spread.rounds, 1);
+        assert_eq!(Ratio::of([(0.0, 1.0)]), None);
     }
 
     #[test]

@@ -33,6 +33,7 @@
 //! | `bytes_sent`, `bytes_received`, `bytes_sent_per_s`, `bytes_received_per_s` | messages, heads included |
 //! | `generator` | `user_s`, `system_s`; `busiest`, a thread's share of a CPU; `cpu_us_per_success` |
 //! | `watched` | each `name`, `user_s`, `system_s`, `cpu_us_per_success`, `before_bytes`, `peak_bytes`, `bytes_per_connection` |
+//! | `cpus` | each CPU of the machine: `cpu`, its number; `processes_s`, `busy_s` (interrupts too), `whole_s` |
 //! | `invalid` | why its figures are not the target's |
 //! | `notes` | what its readers must know, such as that the link was the limit |
 //! | `seconds` | each second: `succeeded`, `failed`, `bytes_received`, `p50_us`, `p99_us`, `max_us` |
@@ -47,6 +48,7 @@ use serde_json::{Map, Value, json};
 
 use super::summary::{FIGURES, StageSummary, Summary, is_valid};
 use crate::result::{End, Failure, Model, Nanoseconds, Report, Second, Stage};
+use crate::ticks::CpuTime;
 
 /// The object on several lines, with a line end.
 pub fn render(report: &Report) -> String {
@@ -131,6 +133,7 @@ fn stage(stage: &Stage, connections: usize) -> Value {
             "cpu_us_per_success": summary.generator_cpu,
         },
         "watched": watched(stage, &summary),
+        "cpus": stage.cpus.iter().map(cpu).collect::<Vec<_>>(),
         "invalid": invalid.collect::<Vec<_>>(),
         "notes": stage.notes,
         "seconds": stage.seconds.iter().map(second).collect::<Vec<_>>(),
@@ -150,6 +153,15 @@ fn watched(stage: &Stage, summary: &StageSummary) -> Vec<Value> {
         })
     });
     programs.collect()
+}
+
+fn cpu(time: &CpuTime) -> Value {
+    json!({
+        "cpu": time.cpu,
+        "processes_s": time.processes.as_secs_f64(),
+        "busy_s": time.busy.as_secs_f64(),
+        "whole_s": time.whole.as_secs_f64(),
+    })
 }
 
 fn second(second: &Second) -> Value {
@@ -205,6 +217,8 @@ mod tests {
         assert_eq!(stage["invalid"], json!([{ "limit": "lateness", "why": "late" }]));
         assert_eq!(stage["watched"][0]["peak_bytes"], 9_280_000);
         assert_eq!(stage["generator"]["busiest"], 0.45);
+        let cpus = json!([{ "cpu": 3, "processes_s": 6.0, "busy_s": 7.0, "whole_s": 10.0 }]);
+        assert_eq!(stage["cpus"], cpus);
         assert_eq!(stage["seconds"].as_array().unwrap().len(), 10);
         for part in ["latency_us", "service_us", "failed_us", "lateness_us", "connect_us"] {
             for key in [

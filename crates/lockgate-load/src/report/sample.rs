@@ -6,6 +6,7 @@ use crate::result::{
     Description, End, Failure, FirstAnswer, Generator, Invalid, Limit, Model, Report, Second, Stage, Tally,
     Watched,
 };
+use crate::ticks::CpuTime;
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
 pub(crate) fn report(stages: &[&str]) -> Report {
@@ -87,6 +88,12 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> Stage {
             system: Duration::from_secs(3),
             before: Some(8_000_000),
             peak: Some(9_280_000),
+        }],
+        cpus: vec![CpuTime {
+            cpu: 3,
+            processes: Duration::from_secs(6),
+            busy: Duration::from_secs(7),
+            whole: Duration::from_secs(10),
         }],
         invalid: Vec::new(),
         notes: Vec::new(),

@@ -2,9 +2,9 @@
 //!
 //! JSON is one object: `title`, `complete`, `machine`, `warnings`, `cases`. A case has `load`, `stage`, `arguments`,
 //! `programs` and `pairs`. A program has `program`, `version`, `skipped`, `errors`, `figures` (by name: `median`, `min`,
-//! `max`, `rounds`) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
+//! `max`, `rounds`; of `failed` the sum) and `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not shown") or `no_verdict`,
-//! why there is none. Names end in their units; what cannot be had is `null`.
+//! why there is none; for latencies `added_us`, how much more it was, as the median of the rounds. Names end in their units; what cannot be had is `null`.
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +12,7 @@ use super::Document;
 use crate::compare::comparison::{Case, Figure, Pair, Row};
 use crate::compare::sample::Sample;
 use crate::compare::statistics::Verdict;
+use crate::report::escape::csv as quoted;
 
 pub(super) fn json(document: &Document) -> String {
     let machine: Map<_, _> =
@@ -46,6 +47,8 @@ fn program(row: &Row) -> Value {
             (figure.key().to_owned(), spread.into())
         })
         .collect();
+    let mut figures = figures;
+    figures.insert(Figure::Failed.key().to_owned(), row.failed().into());
     let rounds = row.rounds.iter().map(|(number, sample)| round(*number, sample));
     json!({
         "program": row.program,
@@ -67,9 +70,14 @@ fn round(number: usize, sample: &Sample) -> Value {
     for figure in Figure::ALL {
         object.insert(figure.key().to_owned(), figure.of(sample).into());
     }
+    object.insert("tls".to_owned(), sample.tls.as_deref().into());
     object.insert("failures".to_owned(), sample.failures.clone().into());
-    object.insert("invalid".to_owned(), sample.invalid.clone().into());
+    object.insert("invalid".to_owned(), reasons(sample).into());
     object.into()
+}
+
+fn reasons(sample: &Sample) -> Vec<&str> {
+    sample.marks.iter().map(|mark| mark.why.as_str()).collect()
 }
 
 fn pair(pair: &Pair) -> Value {
@@ -93,6 +101,7 @@ fn pair(pair: &Pair) -> Value {
             "high": interval.map(|(_, high)| high),
             "verdict": verdict,
             "no_verdict": compared.verdict.as_ref().err(),
+            "added_us": compared.added.map(|added| added.median),
         });
         object.insert(compared.figure.key().to_owned(), value);
     }
@@ -104,7 +113,8 @@ pub(super) fn csv(document: &Document) -> String {
         ["load", "stage", "program", "version", "round", "succeeded", "elapsed_s", "user_s", "system_s"]
             .to_vec();
     head.extend(Figure::ALL.iter().map(|figure| figure.key()));
-    head.extend(["failures", "invalid"]);
+    head.extend(["tls", "failures", "invalid", "error"]);
+    let columns = head.len();
     let mut out = head.join(",") + "\n";
     for case in &document.cases {
         for row in &case.rows {
@@ -118,19 +128,20 @@ pub(super) fn csv(document: &Document) -> String {
                 );
                 let figures = Figure::ALL.iter().map(|figure| figure.of(sample));
                 cells.extend(figures.map(|figure| figure.map_or(String::new(), |figure| figure.to_string())));
-                cells.extend([quoted(&sample.failures.join("; ")), quoted(&sample.invalid.join("; "))]);
+                cells.push(quoted(sample.tls.as_deref().unwrap_or_default()));
+                cells.extend([quoted(&sample.failures.join("; ")), quoted(&reasons(sample).join("; "))]);
+                cells.push(String::new());
+                out += &(cells.join(",") + "\n");
+            }
+            // What has no figures: a line that says why.
+            for why in row.errors.iter().chain(&row.skipped) {
+                let mut cells =
+                    [&case.load, &case.stage, &row.program, &row.version].map(|text| quoted(text)).to_vec();
+                cells.resize(columns - 1, String::new());
+                cells.push(quoted(why));
                 out += &(cells.join(",") + "\n");
             }
         }
     }
     out
-}
-
-/// RFC 4180 §2, rules 5 to 7.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::{Document, Figure, LEGEND, Sheet, title};
 use crate::compare::comparison::Case;
+use crate::report::escape::html as escape;
 
 const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;color:#111}\
 table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}\
@@ -103,8 +104,4 @@ fn table(sheet: &Sheet) -> String {
         "<div class=\"wide\"><table><thead>{}</thead><tbody>\n{rows}</tbody></table></div>\n",
         line(&sheet.head, "th")
     )
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

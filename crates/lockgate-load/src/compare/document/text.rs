@@ -1,26 +1,29 @@
 //! A comparison for a terminal: columns as wide as their widest cell.
 
 use super::{Document, LEGEND, Sheet};
+use crate::report::escape::terminal;
 
 pub(super) fn render(document: &Document) -> String {
-    let mut out = format!("{}\n", document.headline());
+    let mut out = format!("{}\n", terminal(&document.headline()));
     for (name, value) in &document.facts {
-        out += &format!("{name}: {value}\n");
+        out += &format!("{name}: {}\n", terminal(value));
     }
     for warning in &document.warnings {
-        out += &format!("warning: {warning}\n");
+        out += &format!("warning: {}\n", terminal(warning));
     }
     for section in &document.sections {
-        out += &format!("\n{}\n", section.title);
+        out += &format!("\n{}\n", terminal(&section.title));
         if !section.command.is_empty() {
-            out += &format!("  {}\n", section.command);
+            out += &format!("  {}\n", terminal(&section.command));
         }
         for sheet in &section.sheets {
             out += "\n";
             out += &columns(sheet);
         }
         for note in &section.notes {
-            out += &format!("  {note}\n");
+            // Lines of what a program said last stay lines.
+            let lines: Vec<_> = note.lines().map(terminal).collect();
+            out += &format!("  {}\n", lines.join("\n"));
         }
     }
     out + &format!("\n{LEGEND}\n")
@@ -28,6 +31,8 @@ pub(super) fn render(document: &Document) -> String {
 
 /// The first column to the left, and the others where all are figures to the right.
 fn columns(sheet: &Sheet) -> String {
+    let plain = |row: &Vec<String>| row.iter().map(|cell| terminal(cell)).collect::<Vec<_>>();
+    let sheet = &Sheet { head: plain(&sheet.head), rows: sheet.rows.iter().map(plain).collect() };
     let all = || std::iter::once(&sheet.head).chain(&sheet.rows);
     let width =
         |at: usize| all().filter_map(|row| row.get(at)).map(|cell| cell.chars().count()).max().unwrap_or(0);

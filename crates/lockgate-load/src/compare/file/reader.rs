@@ -96,6 +96,16 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Whether `name` is true; not where it is absent.
+    pub(crate) fn flag(&mut self, name: &'static str, mistakes: &mut Mistakes<'_>) -> bool {
+        let Some(value) = self.take(name) else { return false };
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            mistakes.add(&value.span(), format!("`{name}` is true or false, and this is {}", kind(value)));
+        }
+        flag.unwrap_or(false)
+    }
+
     pub(crate) fn texts(
         &mut self,
         name: &'static str,

@@ -11,8 +11,8 @@ const WHOLE: &str = r#"
 title = "An answer of 5 bytes"
 rounds = 2
 [layout]
-programs = "0"
-others = "0"
+programs = "CPU"
+others = "CPU"
 [job]
 kind = "KIND"
 upstream = "127.0.0.1:{port:origin}"
@@ -41,7 +41,7 @@ args = "-c 4 -n 100 --insecure"
 
 fn file(text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("compare.toml"), text).unwrap();
+    std::fs::write(folder.path().join("compare.toml"), text.replace("CPU", &super::cpu())).unwrap();
     folder
 }
 
@@ -66,15 +66,22 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
         assert_eq!(output.status.code(), Some(1), "a program did not start: {stderr}");
         assert!(stdout.contains("absent was left out: no-such-program is not installed"), "{stdout}");
         assert!(
-            stdout.contains("broken: it ended before it was ready") && stdout.contains("out of luck"),
+            stdout.contains("broken: did not start: it ended before it was ready")
+                && stdout.contains("out of luck"),
             "{stdout}"
         );
         assert!(stdout.contains("no verdict: fewer than 6 rounds"), "{stdout}");
-        // The order turns: who was first comes last.
+        // The order differs from round to round.
         let steps: Vec<_> =
             stderr.lines().filter(|line| line.starts_with("round") && !line.contains(": ")).collect();
         let steps: Vec<_> = steps.iter().map(|step| step.rsplit(", ").next().unwrap()).collect();
-        assert_eq!(steps, ["first", "broken", "second", "second", "first"], "{stderr}");
+        let (one, two) = steps.split_at(3);
+        let sorted =
+            |round: &[&str]| std::collections::BTreeSet::from_iter(round.iter().map(ToString::to_string));
+        let names = ["broken", "first", "second"];
+        assert!(sorted(one) == sorted(&names) && sorted(two) == sorted(&names), "{stderr}");
+        assert_ne!(one, two, "{stderr}");
+        assert!(stdout.contains("warning: [layout] has programs and others on the same CPU"), "{stdout}");
 
         let report = std::fs::read(folder.path().join("c.json")).unwrap();
         let report: Value = serde_json::from_slice(&report).unwrap();
@@ -120,6 +127,15 @@ fn only_what_was_chosen_is_measured() {
 }
 
 #[test]
+fn a_run_without_any_program_fails() {
+    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    let output = compare(folder.path(), &["--programs", "absent"]);
+    let (_, stderr) = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("no program could be measured"), "{stderr}");
+}
+
+#[test]
 fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
     let text = WHOLE
         .replace("KIND", "http")
@@ -136,6 +152,17 @@ fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
         stdout.contains("first: the load ended without a report") && stdout.contains("--no-such-option"),
         "{stdout}"
     );
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_told_before_anything_is_measured() {
+    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    std::fs::write(folder.path().join("old.json"), "of yesterday").unwrap();
+    let output = compare(folder.path(), &["--json", "old.json", "--csv", "absent/c.csv"]);
+    let (stdout, stderr) = said(&output);
+    assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("absent/c.csv: No such file") && !stderr.contains("round"), "{stderr}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("old.json")).unwrap(), "of yesterday");
 }
 
 #[test]
@@ -156,6 +183,6 @@ fn a_file_is_checked_without_starting_anything() {
     );
     assert!(stderr.contains("compare.toml:8:8: no kind is called `htp`"), "{stderr}");
     let output =
-        compare(file(&WHOLE.replace("programs = \"0\"", "programs = \"1000\"")).path(), &["--check"]);
+        compare(file(&WHOLE.replace("programs = \"CPU\"", "programs = \"1000\"")).path(), &["--check"]);
     assert_eq!(output.status.code(), Some(1));
 }

@@ -20,8 +20,9 @@ fn file(then: &str) -> TempDir {
     let script = format!(
         r#"(setsid sh -c 'trap "" TERM INT HUP; echo $$ > {{here}}/daemon; exec sleep 1000' &); {then}"#
     );
+    let cpu = super::cpu();
     let text = format!(
-        "rounds = 1\n[layout]\nprograms = \"0\"\nothers = \"0\"\n[program.forking]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
+        "rounds = 1\n[layout]\nprograms = \"{cpu}\"\nothers = \"{cpu}\"\n[program.forking]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
          [load.one]\nurl = \"http://127.0.0.1:{{port}}/\"\n"
     );
     std::fs::write(folder.path().join("compare.toml"), text).unwrap();
@@ -74,7 +75,8 @@ fn after_a_program_that_does_not_start() {
     assert_eq!(output.status.code(), Some(1));
     let text = text(&output);
     assert!(
-        text.contains("forking: it ended before it was ready") && text.contains("    the reason"),
+        text.contains("forking: did not start: it ended before it was ready")
+            && text.contains("    the reason"),
         "{text}"
     );
     assert_nothing_is_left_in(folder.path());
