@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+pub(crate) use compare::check_load;
 use lockgate_load::compare::Options as Comparison;
 use lockgate_load::compare::guard::Guard;
 

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
         Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
         Command::Load(load) => load::run(&load),
-        Command::Compare(options) => Ok(lockgate_load::compare::run(&options)),
+        Command::Compare(options) => Ok(lockgate_load::compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
     };

@@ -59,8 +59,10 @@ enum End {
 
 /// Compares. Exit codes: 0; 1 for a file with mistakes, an origin or a program that failed, no program at all; 130 and 143 after INT and
 /// TERM, when what was measured until then has been printed.
-pub fn run(options: &Options) -> ExitCode {
-    match attempt(options) {
+///
+/// `check_load` says what is wrong with the words of a load, as who runs `lockgate load` reads them.
+pub fn run(options: &Options, check_load: impl Fn(&[String]) -> Result<(), String>) -> ExitCode {
+    match attempt(options, check_load) {
         Ok(code) => code,
         Err(why) => {
             eprintln!("lockgate: {why}");
@@ -69,11 +71,22 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn attempt(options: &Options) -> Result<ExitCode, String> {
+fn attempt(
+    options: &Options,
+    check_load: impl Fn(&[String]) -> Result<(), String>,
+) -> Result<ExitCode, String> {
     let name = options.file.display();
     let text = std::fs::read_to_string(&options.file).map_err(|error| format!("{name}: {error}"))?;
     let mut plan =
         Plan::parse(&options.file, &text).map_err(|mistakes| format!("{name} cannot be used\n{mistakes}"))?;
+    let wrong = plan.loads.iter().filter_map(|load| {
+        let why = check_load(&load.provisional()).err()?;
+        Some(format!("load {}: {}", load.name, why.trim_end()))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    if !wrong.is_empty() {
+        return Err(format!("{name} cannot be used\n{}", wrong.join("\n")));
+    }
     choose(&mut plan, options)?;
     let missing: Vec<_> =
         [&plan.programs_on, &plan.others_on].into_iter().flat_map(|cpus| cpus.missing()).collect();

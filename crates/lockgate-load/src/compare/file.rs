@@ -148,6 +148,15 @@ pub struct Load {
 }
 
 impl Load {
+    /// The arguments as they might be in a run, with something of the right form for each placeholder.
+    pub(crate) fn provisional(&self) -> Vec<String> {
+        let mut values = placeholders::Values::default();
+        for name in self.arguments.iter().flat_map(|word| placeholders::names(word)) {
+            values.set(name, if name.starts_with("port") { "80" } else { "/provisional" });
+        }
+        self.arguments.iter().map(|word| values.fill(word)).collect()
+    }
+
     /// The value of `-c` or `--connections`.
     pub fn connections(&self) -> Option<u64> {
         let mut words = self.arguments.iter();
@@ -413,10 +422,15 @@ fn read_load(name: Placed<String>, mut table: Table<'_>, mistakes: &mut Mistakes
             Some(words) => arguments.extend(words),
             None => mistakes.add(&written.at, "a quote is not closed"),
         }
-        for taken in ["--json", "--watch", "--cpus"] {
-            if arguments.iter().any(|word| word == taken || word.starts_with(&format!("{taken}="))) {
-                mistakes.add(&written.at, format!("{taken} is given by `compare` itself"));
-            }
+        let has = |option: &str| {
+            arguments.iter().any(|word| word == option || word.starts_with(&format!("{option}=")))
+        };
+        for taken in ["--json", "--watch", "--cpus"].into_iter().filter(|option| has(option)) {
+            mistakes.add(&written.at, format!("{taken} is given by `compare` itself"));
+        }
+        // What ends a load early, or makes rounds of its own, breaks the rounds of the comparison.
+        for other in ["--fail-if", "--stop-on", "--rounds"].into_iter().filter(|option| has(option)) {
+            mistakes.add(&written.at, format!("{other} has no place in a comparison"));
         }
     }
     Some(Load { name: name.value, arguments })
@@ -605,6 +619,11 @@ args = "--json -"
     #[test]
     fn what_compare_gives_itself_is_not_taken_from_a_load() {
         let told = parse(&WHOLE.replace("-c 100", "-c 100 --json=x --watch a=1")).unwrap_err();
+        let other = parse(&WHOLE.replace("-c 100", "-c 100 --rounds 2 --stop-on=503 --fail-if 'p99>1s'"))
+            .unwrap_err();
+        for option in ["--rounds", "--stop-on", "--fail-if"] {
+            assert!(other.contains(&format!("{option} has no place in a comparison")), "{other}");
+        }
         assert!(told.contains("--json is given by") && told.contains("--watch is given by"), "{told}");
     }
 

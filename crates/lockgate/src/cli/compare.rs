@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+
+use super::load::LoadTyped;
 use lockgate_load::compare::cpus::Cpus;
 use lockgate_load::compare::guard::Guard;
 use lockgate_load::compare::{Format, Options};
@@ -55,6 +57,13 @@ impl CompareTyped {
             outputs: outputs.into_iter().filter_map(|(format, path)| Some((format, path?))).collect(),
         }
     }
+}
+
+/// What is wrong with words of `load`, as the command line would say it.
+pub(crate) fn check_load(words: &[String]) -> Result<(), String> {
+    let command = LoadTyped::augment_args(clap::Command::new("load"));
+    let words = std::iter::once("load").chain(words.iter().map(String::as_str));
+    command.try_get_matches_from(words).map(drop).map_err(|error| error.to_string())
 }
 
 #[derive(Args)]

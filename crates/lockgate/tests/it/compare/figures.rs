@@ -70,7 +70,9 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
                 && stdout.contains("out of luck"),
             "{stdout}"
         );
-        assert!(stdout.contains("no verdict: fewer than 6 rounds"), "{stdout}");
+        // Which reason comes first, how busy this machine is decides.
+        assert!(stdout.contains("no verdict: "), "{stdout}");
+        assert!(stdout.contains("no verdicts: they take 6 rounds, and there are 2"), "{stdout}");
         // The order differs from round to round.
         let steps: Vec<_> =
             stderr.lines().filter(|line| line.starts_with("round") && !line.contains(": ")).collect();
@@ -136,7 +138,7 @@ fn a_run_without_any_program_fails() {
 }
 
 #[test]
-fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
+fn failures_take_a_programs_verdict() {
     let text = WHOLE
         .replace("KIND", "http")
         .replace("SCHEME", "http")
@@ -144,14 +146,15 @@ fn failures_take_a_programs_verdict_and_a_load_that_cannot_be_is_told() {
     let output = compare(file(&text).path(), &["--rounds", "1", "--programs", "first,second"]);
     let (stdout, stderr) = said(&output);
     assert!(stdout.contains("first had failures, round 1: 100 status"), "{stdout}{stderr}");
-    let text = text.replace("-n 100", "--no-such-option");
-    let output = compare(file(&text).path(), &["--rounds", "1", "--programs", "first"]);
-    let (stdout, _) = said(&output);
+}
+
+#[test]
+fn options_that_a_load_does_not_have_are_mistakes_of_the_file() {
+    let text = WHOLE.replace("KIND", "http").replace("SCHEME", "http");
+    let output = compare(file(&text.replace("-n 100", "--no-such-option")).path(), &["--check"]);
+    let (_, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stdout.contains("first: the load ended without a report") && stdout.contains("--no-such-option"),
-        "{stdout}"
-    );
+    assert!(stderr.contains("load some: error:") && stderr.contains("--no-such-option"), "{stderr}");
 }
 
 #[test]
