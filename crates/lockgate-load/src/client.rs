@@ -114,6 +114,6 @@ pub(crate) async fn exchange(
         }
         Ask::Bytes(body) => bytes::exchange(link, body, &target.expect, scratch, done).await?,
     }
-    let judged = target.expect.judge(&done.seen);
+    let judged = target.judge(&done.seen);
     judged.map_err(|(failure, text)| Fault::new(failure, text))
 }

@@ -113,13 +113,9 @@ pub enum Progress<'a> {
 ///
 /// # Errors
 /// When it cannot begin. What goes wrong later is in the report.
-pub fn run(
-    mut plan: Plan,
-    stop: &Arc<Stop>,
-    mut tell: impl FnMut(Progress<'_>),
-) -> Result<Report, StartError> {
+pub fn run(plan: Plan, stop: &Arc<Stop>, mut tell: impl FnMut(Progress<'_>)) -> Result<Report, StartError> {
     reserve(&plan)?;
-    let first = first::ask(&mut plan, stop)?;
+    let first = first::ask(&plan, stop)?;
     let trees = plan.watch.iter().map(|(name, pid)| (name.clone(), Tree::new(*pid)));
     let watched: Vec<_> = trees
         .map(|(name, tree)| {

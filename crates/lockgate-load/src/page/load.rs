@@ -206,7 +206,7 @@ impl Visit<'_> {
     }
 
     fn judge(&self, seen: &Seen) -> Result<(), Fault> {
-        self.expect.judge(seen).map_err(|(failure, text)| Fault::new(failure, text))
+        self.expect.judge(seen, None).map_err(|(failure, text)| Fault::new(failure, text))
     }
 
     fn end(&self, place: usize, made: Result<(), Fault>) {
