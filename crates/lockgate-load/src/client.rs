@@ -97,6 +97,33 @@ pub(crate) async fn fetch(
     http::fetch(link, request, scratch, done, take).await
 }
 
+/// Looks at what has come since the last exchange on `link`: whether it can have another, or has ended.
+///
+/// # Errors
+/// When something came that nobody asked for, behind the exchange before.
+pub(crate) async fn look(
+    link: &mut Link,
+    target: &Target,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<bool, Fault> {
+    if link.is_quiet() {
+        return Ok(true);
+    }
+    match &target.ask {
+        Ask::WebSocket(_) => messages::look(link, scratch, done).await,
+        Ask::Http(_) | Ask::Bytes(_) => match link.read_now(done).await {
+            None => Ok(true),
+            // To connections without a request some servers say so before they close them (RFC 9110 §15.5.9).
+            Some(true) if !link.inbox.bytes().get(8..).is_some_and(|rest| rest.starts_with(b" 408 ")) => {
+                let more = link.inbox.bytes().len();
+                Err(Fault::new(Failure::Length, format!("{more} bytes behind the end, after a while")))
+            }
+            Some(_) => Ok(false),
+        },
+    }
+}
+
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
 ///
 /// # Errors

@@ -286,9 +286,16 @@ impl Worker {
         scratch: &mut Scratch,
         done: &mut Done,
     ) -> Result<(), Fault> {
-        // What the origin has closed meanwhile is no failure of this request.
-        if link.as_ref().is_some_and(|link| !link.is_usable()) {
-            *link = None;
+        if let Some(kept) = link {
+            let usable = client::look(kept, target, scratch, done).await;
+            // What the origin has closed meanwhile is no failure of this request, and what it has sent is none either:
+            // that belongs to the one before, of which the latency was told.
+            if !matches!(usable, Ok(true)) {
+                *link = None;
+            }
+            if let Err(fault) = usable {
+                fail(&mut self.tally.borrow_mut(), fault);
+            }
         }
         let link = match link {
             Some(link) => {
@@ -367,6 +374,13 @@ impl Worker {
             }
         }
     }
+}
+
+/// Counts a failure.
+fn fail(tally: &mut Tally, fault: Fault) {
+    let kind = fault.failure as usize;
+    tally.failures[kind] += 1;
+    tally.examples[kind].get_or_insert(fault.text);
 }
 
 /// Which target is next: by weight, each draw by itself.

@@ -56,10 +56,31 @@ impl Link {
         Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None, seat }
     }
 
-    /// Whether it can have another exchange, as far as this side has heard. What a WebSocket is sent meanwhile is read
-    /// with the next one.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.frames.is_some() || self.stream.is_quiet()
+    /// Whether nothing has come since the last exchange, no end either, as far as this side has heard.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.inbox.is_empty() && self.stream.is_quiet()
+    }
+
+    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing, `false` when the
+    /// connection has ended. Of a slow link it takes no turn: an end would wait for that too.
+    pub(super) async fn read_now(&mut self, done: &mut Done) -> Option<bool> {
+        let before = self.inbox.bytes().len();
+        let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
+        let come = (self.inbox.bytes().len() - before) as u64;
+        done.received += come;
+        match read {
+            Poll::Pending => {
+                self.inbox.settle();
+                None
+            }
+            Poll::Ready(read) => {
+                if let Some(seat) = self.seat.as_ref().filter(|_| come > 0) {
+                    seat.pay(come);
+                }
+                // However it ended, nothing was asked.
+                Some(read.unwrap_or(false))
+            }
+        }
     }
 
     /// Reads once, behind what is there; `false` when the peer has finished.
