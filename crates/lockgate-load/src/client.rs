@@ -27,11 +27,13 @@ pub(crate) struct Fault {
     pub(crate) text: String,
     /// Whether it may go better in a moment, for no reason of the peer's.
     pub(crate) again: bool,
+    /// Whether this side is the reason: it has run out of descriptors, ports or memory.
+    pub(crate) ours: bool,
 }
 
 impl Fault {
     pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { failure, text: text.into(), again: false }
+        Self { failure, text: text.into(), again: false, ours: false }
     }
 
     /// A connection that broke while an answer was due.
@@ -54,6 +56,8 @@ pub(crate) struct Done {
     pub(crate) sent: u64,
     /// And received.
     pub(crate) received: u64,
+    /// Whether there was a connection for it.
+    pub(crate) connected: bool,
     /// Whether the connection can have another.
     pub(crate) keep: bool,
 }

@@ -410,6 +410,13 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
         );
         reasons.push(Invalid { limit: Limit::Generator, text });
     }
+    if tally.exhausted > 0 {
+        let text = format!(
+            "connections failed for reasons of this side: {} times it had no descriptors, local ports or memory left",
+            tally.exhausted
+        );
+        reasons.push(Invalid { limit: Limit::Generator, text });
+    }
     let late = Duration::from_nanos(tally.lateness.value_at_quantile(0.99));
     if matches!(stage.shape, Loop::Open(_)) && late > LATE {
         let text = format!(

@@ -237,11 +237,10 @@ impl Worker {
             let begun = if turn.scheduled { self.pace.now() } else { turn.due };
             let mut done = Done::default();
             let made = self.make(me, turn, target, &mut links[peer], &mut scratch, &mut done).await;
-            let refused = made.as_ref().is_err_and(|fault| fault.failure == Failure::Connect);
             self.note(turn, begun, made, &done);
-            if refused && !turn.scheduled {
+            if !done.connected && !turn.scheduled {
                 self.pause(PAUSE).await;
-            } else if refused {
+            } else if !done.connected {
                 // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
                 tokio::task::yield_now().await;
             }
@@ -304,6 +303,7 @@ impl Worker {
             }
             None => link.insert(self.open(target, scratch, done).await?),
         };
+        done.connected = true;
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
         done.keep &= self.plan.per_connection.is_none_or(|most| link.exchanges < most);
@@ -380,6 +380,7 @@ impl Worker {
 fn fail(tally: &mut Tally, fault: Fault) {
     let kind = fault.failure as usize;
     tally.failures[kind] += 1;
+    tally.exhausted += u64::from(fault.ours);
     tally.examples[kind].get_or_insert(fault.text);
 }
 

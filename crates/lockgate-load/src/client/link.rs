@@ -155,8 +155,10 @@ pub(super) async fn open(
 
 fn refused(address: &dial::Target, error: &io::Error) -> Fault {
     let again = matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    let whose = if dial::is_exhaustion(error) { "this side has run out" } else { "cannot connect" };
-    Fault { again, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
+    // The latter is of ports, where the address of this side is not written down.
+    let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let whose = if ours { "this side has run out" } else { "cannot connect" };
+    Fault { again, ours, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
 }
 
 async fn under_tls(
@@ -234,4 +236,26 @@ fn ends(socket: &Socket) -> Addresses {
     let remote =
         rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
     Addresses::of(local, remote)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn what_this_side_has_run_out_of_is_its_own_failure() {
+        let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
+        for (errno, ours) in [
+            (Errno::MFILE, true),
+            (Errno::NOBUFS, true),
+            (Errno::ADDRNOTAVAIL, true),
+            (Errno::CONNREFUSED, false),
+            (Errno::NETUNREACH, false),
+        ] {
+            let fault = refused(&address, &errno.into());
+            assert_eq!((fault.failure, fault.ours), (Failure::Connect, ours), "{}", fault.text);
+        }
+    }
 }
