@@ -27,11 +27,13 @@ pub(crate) struct Fault {
     pub(crate) text: String,
     /// Whether it may go better in a moment, for no reason of the peer's.
     pub(crate) again: bool,
+    /// Whether this side is the reason: it has run out of descriptors, ports or memory.
+    pub(crate) ours: bool,
 }
 
 impl Fault {
     pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { failure, text: text.into(), again: false }
+        Self { failure, text: text.into(), again: false, ours: false }
     }
 
     /// A connection that broke while an answer was due.
@@ -54,6 +56,8 @@ pub(crate) struct Done {
     pub(crate) sent: u64,
     /// And received.
     pub(crate) received: u64,
+    /// Whether there was a connection for it.
+    pub(crate) connected: bool,
     /// Whether the connection can have another.
     pub(crate) keep: bool,
 }
@@ -97,6 +101,33 @@ pub(crate) async fn fetch(
     http::fetch(link, request, scratch, done, take).await
 }
 
+/// Looks at what has come since the last exchange on `link`: whether it can have another, or has ended.
+///
+/// # Errors
+/// When something came that nobody asked for, behind the exchange before.
+pub(crate) async fn look(
+    link: &mut Link,
+    target: &Target,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<bool, Fault> {
+    if link.is_quiet() {
+        return Ok(true);
+    }
+    match &target.ask {
+        Ask::WebSocket(_) => messages::look(link, scratch, done).await,
+        Ask::Http(_) | Ask::Bytes(_) => match link.read_now(done).await {
+            None => Ok(true),
+            // To connections without a request some servers say so before they close them (RFC 9110 §15.5.9).
+            Some(true) if !link.inbox.bytes().get(8..).is_some_and(|rest| rest.starts_with(b" 408 ")) => {
+                let more = link.inbox.bytes().len();
+                Err(Fault::new(Failure::Length, format!("{more} bytes behind the end, after a while")))
+            }
+            Some(_) => Ok(false),
+        },
+    }
+}
+
 /// Makes one exchange on `link`; what it moved is in `done` even when it failed or was dropped.
 ///
 /// # Errors
@@ -114,6 +145,6 @@ pub(crate) async fn exchange(
         }
         Ask::Bytes(body) => bytes::exchange(link, body, &target.expect, scratch, done).await?,
     }
-    let judged = target.expect.judge(&done.seen);
+    let judged = target.judge(&done.seen);
     judged.map_err(|(failure, text)| Fault::new(failure, text))
 }

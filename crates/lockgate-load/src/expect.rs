@@ -20,7 +20,7 @@ pub struct Expect {
 /// How long a body must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Length {
-    /// As long as that of the first answer.
+    /// As long as that of the first answer that was right.
     First,
     /// So many bytes.
     Exactly(u64),
@@ -33,7 +33,7 @@ pub enum Length {
 pub enum Bytes {
     /// Any.
     Any,
-    /// Those of the first answer.
+    /// Those of the first answer that was right.
     First,
     /// Those with this hash.
     Sha256([u8; 32]),
@@ -60,30 +60,28 @@ impl Expect {
         self.body != Bytes::Any
     }
 
-    /// Takes the first answer for what those after it are held against.
-    pub(crate) fn learn(&mut self, first: &Seen) {
-        if self.length == Length::First {
-            self.length = Length::Exactly(first.length);
-        }
-        if let (Bytes::First, Some(hash)) = (self.body, first.hash) {
-            self.body = Bytes::Sha256(hash);
-        }
-    }
-
-    /// What is wrong with an answer, if something is.
-    pub(crate) fn judge(&self, seen: &Seen) -> Result<(), (Failure, String)> {
+    /// What is wrong with an answer, if something is; `first` is the first of its target that was right.
+    pub(crate) fn judge(&self, seen: &Seen, first: Option<&Seen>) -> Result<(), (Failure, String)> {
         if let Some(status) = seen.status
             && !self.status.iter().any(|range| range.contains(&status))
         {
             return Err((Failure::Status, format!("status {status}")));
         }
-        if let Length::Exactly(length) = self.length
-            && seen.length != length
-        {
+        let length = match self.length {
+            Length::First => first.map(|first| first.length),
+            Length::Exactly(length) => Some(length),
+            Length::Any => None,
+        };
+        if let Some(length) = length.filter(|length| *length != seen.length) {
             return Err((Failure::Length, format!("{} bytes instead of {length}", seen.length)));
         }
-        match (self.body, seen.hash) {
-            (Bytes::Sha256(wanted), Some(hash)) if hash != wanted => {
+        let hash = match self.body {
+            Bytes::Any => None,
+            Bytes::First => first.and_then(|first| first.hash),
+            Bytes::Sha256(hash) => Some(hash),
+        };
+        match (hash, seen.hash) {
+            (Some(wanted), Some(hash)) if hash != wanted => {
                 Err((Failure::Body, "the right length and other bytes".to_owned()))
             }
             _ => Ok(()),
@@ -120,23 +118,21 @@ mod tests {
 
     #[test]
     fn a_redirect_of_170_bytes_is_not_the_page() {
-        let mut expect = Expect::default();
-        expect.learn(&page(200, 105_600));
-        assert_eq!(expect.judge(&page(200, 105_600)), Ok(()));
-        assert_eq!(expect.judge(&page(301, 170)).unwrap_err().0, Failure::Status);
-        assert_eq!(expect.judge(&page(404, 105_600)).unwrap_err().0, Failure::Status);
-        let short = expect.judge(&page(200, 170)).unwrap_err();
-        assert_eq!(short, (Failure::Length, "170 bytes instead of 105600".to_owned()));
+        let expect = Expect::default();
+        let judge = |status, length| expect.judge(&page(status, length), Some(&page(200, 105_600)));
+        assert_eq!(judge(200, 105_600), Ok(()));
+        assert_eq!(judge(301, 170).unwrap_err().0, Failure::Status);
+        assert_eq!(judge(404, 105_600).unwrap_err().0, Failure::Status);
+        assert_eq!(judge(200, 170).unwrap_err(), (Failure::Length, "170 bytes instead of 105600".to_owned()));
     }
 
     #[test]
-    fn what_is_told_wins_over_what_is_learnt() {
-        let mut expect = Expect { length: Length::Exactly(5), ..Expect::default() };
-        expect.learn(&page(200, 9));
-        assert_eq!(expect.judge(&page(200, 9)).unwrap_err().0, Failure::Length);
-        let mut any = Expect { length: Length::Any, ..Expect::default() };
-        any.learn(&page(200, 9));
-        assert_eq!(any.judge(&page(200, 1)), Ok(()));
+    fn what_is_told_wins_over_what_came_first() {
+        let first = page(200, 9);
+        let expect = Expect { length: Length::Exactly(5), ..Expect::default() };
+        assert_eq!(expect.judge(&page(200, 9), Some(&first)).unwrap_err().0, Failure::Length);
+        let any = Expect { length: Length::Any, ..Expect::default() };
+        assert_eq!(any.judge(&page(200, 1), Some(&first)), Ok(()));
     }
 
     #[test]
@@ -147,10 +143,11 @@ mod tests {
             Some(hasher.finish())
         };
         let seen = |data: &[u8]| Seen { status: None, length: data.len() as u64, hash: hash(data) };
-        let mut expect = Expect { body: Bytes::First, ..Expect::default() };
+        let expect = Expect { body: Bytes::First, ..Expect::default() };
         assert!(expect.wants_hash());
-        expect.learn(&seen(b"one"));
-        assert_eq!(expect.judge(&seen(b"one")), Ok(()));
-        assert_eq!(expect.judge(&seen(b"two")).unwrap_err().0, Failure::Body);
+        let first = seen(b"one");
+        assert_eq!(expect.judge(&first, None), Ok(()));
+        assert_eq!(expect.judge(&seen(b"one"), Some(&first)), Ok(()));
+        assert_eq!(expect.judge(&seen(b"two"), Some(&first)).unwrap_err().0, Failure::Body);
     }
 }

@@ -21,7 +21,7 @@ use crate::worker::{Stop, TICK};
 ///
 /// # Errors
 /// When a target does not answer as expected, unless the plan says to go on.
-pub(crate) fn ask(plan: &mut Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartError> {
+pub(crate) fn ask(plan: &Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default())?;
     runtime.block_on(async {
         let mut answers = Vec::new();
@@ -34,7 +34,7 @@ pub(crate) fn ask(plan: &mut Plan, stop: &Stop) -> Result<Vec<FirstAnswer>, Star
 }
 
 /// `None` when the run was ended meanwhile.
-async fn one(plan: &mut Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswer>, StartError> {
+async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswer>, StartError> {
     let blocks = Blocks::new();
     let mut scratch = Scratch::new(blocks, Rng::new());
     let timer = Timer::new()?;
@@ -59,15 +59,12 @@ async fn one(plan: &mut Plan, place: usize, stop: &Stop) -> Result<Option<FirstA
         .await?
     };
     let Some((tls, made)) = asked else { return Ok(None) };
-    let target = &mut plan.targets[place];
-    match made {
-        Ok(()) => target.expect.learn(&done.seen),
-        // What went wrong is nothing to hold others against.
-        Err(_) if plan.anyway => {}
-        Err(fault) => {
-            let text = format!("{}{}", fault.text, advice(target, &fault, &done));
-            return Err(StartError::First { target: target.written.clone(), text });
-        }
+    let target = &plan.targets[place];
+    if let Err(fault) = made
+        && !plan.anyway
+    {
+        let text = format!("{}{}", fault.text, advice(target, &fault, &done));
+        return Err(StartError::First { target: target.written.clone(), text });
     }
     Ok(Some(FirstAnswer {
         target: target.written.clone(),

@@ -268,6 +268,7 @@ impl Options {
                 peer,
                 ask: self.ask(&url),
                 expect: self.expect.clone(),
+                first: Default::default(),
             });
         }
         Ok(targets)

@@ -154,6 +154,8 @@ pub struct Tally {
     pub connect: Nanoseconds,
     /// Failures of each kind, by [`Failure`].
     pub failures: [u64; Failure::ALL.len()],
+    /// Of these, connections that did not come about for reasons of this side: descriptors, ports, memory.
+    pub exhausted: u64,
     /// What was said of the first failure of each kind.
     pub examples: [Option<String>; Failure::ALL.len()],
     /// Answers by their status, successes and failures.
@@ -188,6 +190,7 @@ impl Tally {
             lateness: histogram(),
             connect: histogram(),
             failures: [0; Failure::ALL.len()],
+            exhausted: 0,
             examples: Default::default(),
             statuses: BTreeMap::new(),
             opened: 0,
@@ -228,6 +231,7 @@ impl Tally {
         for (sum, more) in self.failures.iter_mut().zip(other.failures) {
             *sum += more;
         }
+        self.exhausted += other.exhausted;
         for (kept, example) in self.examples.iter_mut().zip(&other.examples) {
             if kept.is_none() {
                 kept.clone_from(example);

@@ -119,11 +119,7 @@ pub enum Progress<'a> {
 ///
 /// # Errors
 /// When it cannot begin. What goes wrong later is in the report.
-pub fn run(
-    mut plan: Plan,
-    stop: &Arc<Stop>,
-    mut tell: impl FnMut(Progress<'_>),
-) -> Result<Report, StartError> {
+pub fn run(plan: Plan, stop: &Arc<Stop>, mut tell: impl FnMut(Progress<'_>)) -> Result<Report, StartError> {
     reserve(&plan)?;
     // The main thread reads memory and adds up: it has no business on the CPUs of who is measured.
     worker::pin_to(&plan.cpus)?;
@@ -139,7 +135,7 @@ pub fn run(
         let gone = |error| StartError::Watch { name: name.clone(), pid: *pid, error };
         watched.tree.cpu().map_err(gone)?;
     }
-    let first = first::ask(&mut plan, stop)?;
+    let first = first::ask(&plan, stop)?;
     let mut report = Report {
         run: describe(&plan),
         began: SystemTime::now(),
@@ -464,6 +460,13 @@ fn invalid(stage: &Stage, generator: &Generator, tally: &Tally) -> Vec<Invalid> 
             "the generator was the limit: its busiest thread had no CPU to spare ({:.0} % busy); more --threads, or \
              fewer requests",
             generator.busiest * 100.0
+        );
+        reasons.push(Invalid { limit: Limit::Generator, text });
+    }
+    if tally.exhausted > 0 {
+        let text = format!(
+            "connections failed for reasons of this side: {} times it had no descriptors, local ports or memory left",
+            tally.exhausted
         );
         reasons.push(Invalid { limit: Limit::Generator, text });
     }

@@ -8,7 +8,8 @@ use lockgate_net::dial;
 use lockgate_net::proxy_protocol::Version;
 use lockgate_net::tls::Connector;
 
-use crate::expect::Expect;
+use crate::expect::{Expect, Seen};
+use crate::result::Failure;
 
 /// One thing that is asked for.
 #[derive(Debug)]
@@ -23,6 +24,20 @@ pub struct Target {
     pub ask: Ask,
     /// What its answer must be.
     pub expect: Expect,
+    /// The first answer that was so, of all threads: what the others are held against.
+    pub(crate) first: OnceLock<Seen>,
+}
+
+impl Target {
+    /// What is wrong with an answer, if something is.
+    pub(crate) fn judge(&self, seen: &Seen) -> Result<(), (Failure, String)> {
+        if self.first.get().is_none() {
+            // What went wrong is nothing to hold others against.
+            self.expect.judge(seen, None)?;
+        }
+        // Another thread may have been first meanwhile.
+        self.expect.judge(seen, Some(self.first.get_or_init(|| *seen)))
+    }
 }
 
 /// Who is connected to, and how.

@@ -274,11 +274,10 @@ impl Worker {
             let begun = if turn.scheduled { self.pace.now() } else { turn.due };
             let mut done = Done::default();
             let made = self.make(me, turn, target, &mut links[peer], &mut scratch, &mut done).await;
-            let refused = made.as_ref().is_err_and(|fault| fault.failure == Failure::Connect);
             self.note(turn, begun, made, &done);
-            if refused && !turn.scheduled {
+            if !done.connected && !turn.scheduled {
                 self.pause(PAUSE).await;
-            } else if refused {
+            } else if !done.connected {
                 // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
                 tokio::task::yield_now().await;
             }
@@ -323,9 +322,16 @@ impl Worker {
         scratch: &mut Scratch,
         done: &mut Done,
     ) -> Result<(), Fault> {
-        // What the origin has closed meanwhile is no failure of this request.
-        if link.as_ref().is_some_and(|link| !link.is_usable()) {
-            *link = None;
+        if let Some(kept) = link {
+            let usable = client::look(kept, target, scratch, done).await;
+            // What the origin has closed meanwhile is no failure of this request, and what it has sent is none either:
+            // that belongs to the one before, of which the latency was told.
+            if !matches!(usable, Ok(true)) {
+                *link = None;
+            }
+            if let Err(fault) = usable {
+                fail(&mut self.tally.borrow_mut(), fault);
+            }
         }
         let link = match link {
             Some(link) => {
@@ -334,6 +340,7 @@ impl Worker {
             }
             None => link.insert(self.open(target, scratch, done).await?),
         };
+        done.connected = true;
         let judged = client::exchange(link, target, scratch, done).await;
         link.exchanges += 1;
         done.keep &= self.plan.per_connection.is_none_or(|most| link.exchanges < most);
@@ -409,6 +416,14 @@ impl Worker {
             }
         }
     }
+}
+
+/// Counts a failure.
+fn fail(tally: &mut Tally, fault: Fault) {
+    let kind = fault.failure as usize;
+    tally.failures[kind] += 1;
+    tally.exhausted += u64::from(fault.ours);
+    tally.examples[kind].get_or_insert(fault.text);
 }
 
 /// Which target is next: by weight, each draw by itself.

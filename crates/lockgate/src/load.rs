@@ -2,22 +2,20 @@
 
 mod interrupts;
 mod live;
+mod outputs;
 mod page;
 
-use std::io::Write as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use lockgate_load::Stop;
 use lockgate_load::push::Push;
-use lockgate_load::report::{csv, hdr, html, json, text};
-use lockgate_load::result::{End, Report};
+use lockgate_load::result::End;
 
-use crate::cli::load::{Files, Load, What};
+use crate::cli::load::{Load, What};
 use interrupts::Interrupts;
 use live::{Shown, View};
+use outputs::Outputs;
 
 /// What `--fail-if` names has come about.
 const BROKEN: u8 = 3;
@@ -32,6 +30,7 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
         return page::run(load);
     }
     let plan = load.options.plan()?;
+    let outputs = Outputs::open(&load.files)?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let shown = if load.quiet { Shown::Quiet } else { Shown::on_stderr() };
@@ -43,9 +42,12 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
             view.say(&warning);
         }
     });
-    drop(view);
     let report = made?;
-    write(&load.files, &report)?;
+    let told = outputs.told();
+    let written = outputs.write(&report);
+    // The text stands where the block stood.
+    drop(view);
+    let written = written.and(outputs::print(&told(&report)));
     // The report is there already: a gateway that hangs is waited for.
     if let Some(pushes) = push.map(Push::finish)
         && let Some(why) = pushes.why
@@ -62,39 +64,9 @@ pub(crate) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     if unmeasured {
         eprintln!("lockgate: nothing was measured that --fail-if could be held against");
     }
+    written?;
     if report.end == End::Interrupted {
         return Ok(interrupts.exit_code());
     }
     Ok(if broken.is_empty() && !unmeasured { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
-}
-
-/// Writes the report in every form that was asked for.
-fn write(files: &Files, report: &Report) -> anyhow::Result<()> {
-    let page = || html::page(&[("", report)]);
-    let forms: [(&Option<_>, &dyn Fn() -> String); 5] = [
-        (&files.json, &|| json::render(report)),
-        (&files.csv, &|| csv::stages(report)),
-        (&files.timeline, &|| csv::seconds(report)),
-        (&files.hdr, &|| hdr::log(report)),
-        (&files.html, &page),
-    ];
-    let stdout = Path::new("-");
-    if !forms.iter().any(|(path, _)| path.as_deref() == Some(stdout)) {
-        put(stdout, &text::render(report))?;
-    }
-    for (path, form) in forms {
-        if let Some(path) = path {
-            put(path, &form())?;
-        }
-    }
-    Ok(())
-}
-
-fn put(path: &Path, text: &str) -> anyhow::Result<()> {
-    if path == Path::new("-") {
-        // Where nobody reads it any more, that is no error.
-        let _ = std::io::stdout().write_all(text.as_bytes());
-        return Ok(());
-    }
-    std::fs::write(path, text).with_context(|| format!("{} cannot be written", path.display()))
 }

@@ -56,10 +56,31 @@ impl Link {
         Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None, seat }
     }
 
-    /// Whether it can have another exchange, as far as this side has heard. What a WebSocket is sent meanwhile is read
-    /// with the next one.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.frames.is_some() || self.stream.is_quiet()
+    /// Whether nothing has come since the last exchange, no end either, as far as this side has heard.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.inbox.is_empty() && self.stream.is_quiet()
+    }
+
+    /// Reads what has come since the last exchange, without waiting; `None` where that is nothing, `false` when the
+    /// connection has ended. Of a slow link it takes no turn: an end would wait for that too.
+    pub(super) async fn read_now(&mut self, done: &mut Done) -> Option<bool> {
+        let before = self.inbox.bytes().len();
+        let read = poll_fn(|cx| Poll::Ready(self.stream.poll_read(cx, &mut self.inbox))).await;
+        let come = (self.inbox.bytes().len() - before) as u64;
+        done.received += come;
+        match read {
+            Poll::Pending => {
+                self.inbox.settle();
+                None
+            }
+            Poll::Ready(read) => {
+                if let Some(seat) = self.seat.as_ref().filter(|_| come > 0) {
+                    seat.pay(come);
+                }
+                // However it ended, nothing was asked.
+                Some(read.unwrap_or(false))
+            }
+        }
     }
 
     /// Reads once, behind what is there; `false` when the peer has finished.
@@ -134,8 +155,10 @@ pub(super) async fn open(
 
 fn refused(address: &dial::Target, error: &io::Error) -> Fault {
     let again = matches!(address, dial::Target::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    let whose = if dial::is_exhaustion(error) { "this side has run out" } else { "cannot connect" };
-    Fault { again, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
+    // The latter is of ports, where the address of this side is not written down.
+    let ours = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let whose = if ours { "this side has run out" } else { "cannot connect" };
+    Fault { again, ours, ..Fault::new(Failure::Connect, format!("{address}: {whose}: {error}")) }
 }
 
 async fn under_tls(
@@ -213,4 +236,26 @@ fn ends(socket: &Socket) -> Addresses {
     let remote =
         rustix::net::getpeername(socket).ok().flatten().and_then(|name| SocketAddr::try_from(name).ok());
     Addresses::of(local, remote)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    #[test]
+    fn what_this_side_has_run_out_of_is_its_own_failure() {
+        let address = dial::Target::Tcp("127.0.0.1:1".parse().unwrap());
+        for (errno, ours) in [
+            (Errno::MFILE, true),
+            (Errno::NOBUFS, true),
+            (Errno::ADDRNOTAVAIL, true),
+            (Errno::CONNREFUSED, false),
+            (Errno::NETUNREACH, false),
+        ] {
+            let fault = refused(&address, &errno.into());
+            assert_eq!((fault.failure, fault.ours), (Failure::Connect, ours), "{}", fault.text);
+        }
+    }
 }

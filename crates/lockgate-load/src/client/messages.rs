@@ -73,6 +73,48 @@ pub(super) async fn upgrade(
     Ok(())
 }
 
+/// Takes apart what has come since the last message, and answers pings; whether there can be another message.
+///
+/// # Errors
+/// When there was a message that nobody asked for, or what is no frame.
+pub(super) async fn look(link: &mut Link, scratch: &mut Scratch, done: &mut Done) -> Result<bool, Fault> {
+    let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
+    let mut pong = Pong::default();
+    loop {
+        let mut at = 0;
+        loop {
+            let coming = &link.inbox.bytes()[at..];
+            match frames.decode(coming).map_err(|error| Fault::new(Failure::Garbage, error.to_string()))? {
+                Part::Control(Opcode::Close, _) => return Ok(false),
+                Part::Control(opcode, range) => {
+                    if opcode == Opcode::Ping {
+                        pong.ping = Some(coming[range.clone()].to_vec());
+                    }
+                    at += range.end;
+                }
+                Part::Data(_) | Part::End(..) => {
+                    return Err(Fault::new(Failure::Length, "a message behind the one that came back"));
+                }
+                Part::More(used) => {
+                    at += used;
+                    break;
+                }
+            }
+        }
+        link.inbox.consume(at);
+        match link.read_now(done).await {
+            None => break,
+            Some(true) => {}
+            Some(false) => return Ok(false),
+        }
+    }
+    let Scratch { blocks, rng, .. } = scratch;
+    let answered = poll_fn(|cx| pong.poll(cx, link, blocks, rng)).await;
+    done.sent += pong.all;
+    link.frames = Some(frames);
+    Ok(answered.is_ok())
+}
+
 /// Sends a message and waits until it has come back.
 ///
 /// # Errors
@@ -96,7 +138,7 @@ pub(super) async fn exchange(
     let mut returned = Returned::new(sent, expect);
     let mut upload = Upload::new([fields, &[], &[]]);
     let mut pong = Pong::default();
-    // A handshake has gone before the first one.
+    // A handshake has gone before the first one, and answers to pings before the others.
     let before = done.sent;
     let came = poll_fn(|cx| {
         let uploaded = upload.poll(cx, &mut link.stream, blocks);

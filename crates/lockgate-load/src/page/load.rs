@@ -96,7 +96,7 @@ impl Visit<'_> {
                 && let Some((_, place)) = self.wanted.borrow_mut().pop_first()
             {
                 // The one used last is the one least likely to have been closed.
-                let link = std::iter::from_fn(|| idle.pop()).find(|(_, link)| link.is_usable());
+                let link = std::iter::from_fn(|| idle.pop()).find(|(_, link)| link.is_quiet());
                 running.push(Box::pin(self.fetch(place, link)));
             }
             if running.is_empty() {
@@ -206,7 +206,7 @@ impl Visit<'_> {
     }
 
     fn judge(&self, seen: &Seen) -> Result<(), Fault> {
-        self.expect.judge(seen).map_err(|(failure, text)| Fault::new(failure, text))
+        self.expect.judge(seen, None).map_err(|(failure, text)| Fault::new(failure, text))
     }
 
     fn end(&self, place: usize, made: Result<(), Fault>) {

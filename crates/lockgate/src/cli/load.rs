@@ -51,6 +51,20 @@ pub(crate) struct Files {
     pub(crate) html: Option<PathBuf>,
 }
 
+impl Files {
+    /// # Errors
+    /// Where two go to one place.
+    fn check(&self) -> Result<(), String> {
+        let all = [&self.json, &self.csv, &self.timeline, &self.hdr, &self.html];
+        let mut paths: Vec<_> = all.into_iter().flatten().collect();
+        paths.sort_unstable();
+        match paths.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => Err(format!("{}: two reports cannot go to one place", pair[0].display())),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Args)]
 pub(super) struct LoadTyped {
     /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that come back)
@@ -267,7 +281,7 @@ const ECHOED: usize = 64;
 
 impl LoadTyped {
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that cannot be read, two reports to one place.
     pub(super) fn resolve(self) -> Result<Load, String> {
         let echoes = self.urls.iter().all(|url| !url.to_ascii_lowercase().starts_with("http"));
         let body = self.body()?.unwrap_or_else(|| pattern(if echoes { ECHOED } else { 0 }));
@@ -334,6 +348,7 @@ impl LoadTyped {
         let push = push.map_err(|error| error.to_string())?;
         let Self { json, csv, timeline, hdr, html, .. } = self;
         let files = Files { json, csv, timeline, hdr, html };
+        files.check()?;
         let what = if self.page { What::Page } else { What::Targets };
         Ok(Load { options, what, fail_if: self.fail_if, files, quiet: self.quiet, push })
     }

@@ -6,8 +6,9 @@
 //! The cursor stays visible, below the block: so there is nothing to restore, whatever ends the program.
 
 use std::io::{self, IsTerminal as _, Write};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use lockgate_config::Color;
 use lockgate_load::Progress;
@@ -18,6 +19,8 @@ use crate::print;
 
 /// Frames that may wait for a terminal: one that is being written, and the next.
 const WAITING: usize = 2;
+/// How long one that takes nothing is waited for at the end.
+const PATIENCE: Duration = Duration::from_millis(500);
 /// What a terminal that does not say is taken to have.
 const USUAL: Size = Size { columns: 80, rows: 24 };
 /// So few columns show nothing but figures that were cut.
@@ -42,13 +45,15 @@ impl Shown {
     }
 }
 
-/// The view of one run. Dropping it takes the block away and waits until everything is written.
+/// The view of one run. Dropping it takes the block away and waits until everything is written, where
+/// somebody reads it.
 #[derive(Debug)]
 pub(crate) struct View {
     live: Live,
     shown: Shown,
     frames: Option<SyncSender<Frame>>,
-    writer: Option<JoinHandle<()>>,
+    /// Nothing comes by it; it ends with the thread that writes.
+    written: Receiver<()>,
 }
 
 /// What is to be written next.
@@ -72,15 +77,17 @@ impl View {
     /// When there can be no thread.
     pub(crate) fn new(shown: Shown, stages: &[Stage]) -> io::Result<Self> {
         let (frames, waiting) = sync_channel(WAITING);
+        let (writes, written) = channel::<()>();
         let write = move || {
+            let _writes = writes;
             let mut screen = Screen { color: print::color(), drawn: 0, columns: 0 };
             for frame in waiting {
                 screen.show(&frame, &mut io::stderr());
             }
             screen.clear(&mut io::stderr());
         };
-        let writer = thread::Builder::new().name("live".to_owned()).spawn(write)?;
-        Ok(Self { live: Live::new(stages), shown, frames: Some(frames), writer: Some(writer) })
+        thread::Builder::new().name("live".to_owned()).spawn(write)?;
+        Ok(Self { live: Live::new(stages), shown, frames: Some(frames), written })
     }
 
     /// Shows what the engine tells.
@@ -117,10 +124,8 @@ impl View {
 impl Drop for View {
     fn drop(&mut self) {
         self.frames = None;
-        if let Some(writer) = self.writer.take() {
-            // One that panicked has said so.
-            let _ = writer.join();
-        }
+        // Whoever reads nothing is not to keep the report from being told.
+        let _ = self.written.recv_timeout(PATIENCE);
     }
 }
 

@@ -1,6 +1,5 @@
 //! `load --page`: loads a page as often as was asked for, and tells of it.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use lockgate_load::page::{self, Plan, report};
 use lockgate_load::result::End;
 
 use super::interrupts::Interrupts;
-use super::put;
+use super::outputs::{self, Output};
 use crate::cli::load::Load;
 
 /// Makes the loads; a line about each goes to stderr. Signals end them as they do any other run.
@@ -18,6 +17,8 @@ use crate::cli::load::Load;
 /// When there is no page, or a report cannot be written.
 pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(&load.options)?;
+    let file = load.files.json.as_deref().filter(|path| !outputs::is_stdout(path));
+    let file = file.map(Output::open).transpose()?;
     let stop = Arc::new(Stop::default());
     let interrupts = Interrupts::ending(&stop)?;
     let mut made = 0;
@@ -28,12 +29,11 @@ pub(super) fn run(load: &Load) -> anyhow::Result<ExitCode> {
             eprintln!("load {made}: {} objects, {} failed, {all}", done.objects.len(), done.failed());
         }
     })?;
-    let stdout = Path::new("-");
-    if load.files.json.as_deref() != Some(stdout) {
-        put(stdout, &report::text(&found))?;
-    }
-    if let Some(path) = &load.files.json {
-        put(path, &report::json(&found))?;
-    }
+    let written = match (file, &load.files.json) {
+        (Some(file), _) => file.write(&report::json(&found)).and(outputs::print(&report::text(&found))),
+        (None, Some(_)) => outputs::print(&report::json(&found)),
+        (None, None) => outputs::print(&report::text(&found)),
+    };
+    written?;
     Ok(if found.end == End::Interrupted { interrupts.exit_code() } else { ExitCode::SUCCESS })
 }

@@ -1,5 +1,10 @@
 //! What `load` shows and pushes while it goes on.
 
+use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+
 use lockgate_testkit::{Ended, Launch, Origin, exposition};
 
 fn load(arguments: &[&str]) -> Ended {
@@ -37,7 +42,7 @@ fn quiet_is_quiet_but_for_pushes_that_fail() {
 
 #[test]
 fn what_is_pushed_last_is_what_the_report_says() {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, told) = channel();
     let gateway = Origin::tcp().answering(move |request| {
         tell.send((request.first_line().to_owned(), request.text().to_owned())).unwrap();
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()
@@ -53,4 +58,39 @@ fn what_is_pushed_last_is_what_the_report_says() {
     assert_eq!(requests.name, "lockgate_load_requests_total");
     let values: Vec<_> = requests.samples.iter().map(|(_, _, value)| *value).collect();
     assert_eq!(values, [10.0, 0.0]);
+}
+
+#[test]
+fn a_stderr_that_nobody_reads_costs_no_report() {
+    let origin = Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_vec());
+    let (nobody, stderr) = std::io::pipe().unwrap();
+    let mut full = stderr.try_clone().unwrap();
+    // Ends when nobody could read it any more.
+    thread::spawn(move || while full.write_all(&[b'x'; 4096]).is_ok() {});
+    let mut program = Command::new(env!("CARGO_BIN_EXE_lockgate"))
+        .args([
+            "load",
+            &format!("http://{}/", origin.address()),
+            "--warm-up",
+            "0",
+            "--rate",
+            "50",
+            "-d",
+            "1500ms",
+        ])
+        .stderr(stderr)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdout = program.stdout.take().unwrap();
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let mut text = String::new();
+        tell.send(stdout.read_to_string(&mut text).map(|_| text)).unwrap();
+    });
+    let report = told.recv_timeout(lockgate_testkit::DEADLINE);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    drop(nobody);
+    assert!(report.expect("it ends").unwrap().contains("50/s"));
 }

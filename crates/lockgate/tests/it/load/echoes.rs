@@ -143,6 +143,39 @@ fn pings_are_answered_and_pieces_are_put_together() {
 }
 
 #[test]
+fn pings_between_two_messages_are_answered_before_the_next() {
+    let server = serving(|http, payload| {
+        http.send([frame(0x82, &payload), frame(0x89, b"there?")].concat());
+        if let Some(answer) = framed(http) {
+            assert_eq!(answer, (0x8a, b"there?".to_vec()));
+        }
+    });
+    let tally = tally(&messages(&server, text("hello"), 5));
+    assert_eq!((tally.succeeded(), failures(&tally)), (5, vec![]), "{:?}", tally.examples);
+    assert_eq!((tally.opened, tally.reused), (1, 4));
+}
+
+#[test]
+fn a_web_socket_that_is_closed_between_two_messages_is_opened_again() {
+    let server = serving(|http, payload| {
+        http.send([frame(0x82, &payload), frame(0x88, b"\x03\xe8")].concat());
+    });
+    let tally = tally(&messages(&server, text("hello"), 3));
+    assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![]), "{:?}", tally.examples);
+    assert_eq!(tally.opened, 3);
+}
+
+#[test]
+fn a_message_that_nobody_asked_for_is_a_failure_of_the_one_before() {
+    let server = serving(|http, payload| {
+        http.send([frame(0x82, &payload), frame(0x82, &payload)].concat());
+    });
+    let tally = tally(&messages(&server, text("hello"), 3));
+    assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![("length", 2)]), "{:?}", tally.examples);
+    assert_eq!((tally.opened, tally.failed.len()), (3, 0));
+}
+
+#[test]
 fn another_message_than_was_sent_is_none() {
     for (answer, kind) in [
         (frame(0x82, b"hellO"), Failure::Body),

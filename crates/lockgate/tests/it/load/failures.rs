@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_load::expect::{Bytes, Length};
+use lockgate_load::profile::{Profile, Rates};
 use lockgate_load::result::Failure;
+use lockgate_load::schedule::Rate;
 use lockgate_testkit::{Authority, Http, Origin, Serving, Tls, bytes, server_config};
 
 use super::{PAGE, asks, at, every_other, example, failures, tally};
@@ -76,6 +78,28 @@ fn what_is_behind_an_answer_makes_it_too_long() {
     assert!(says.contains("4 bytes behind"), "{says}");
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n";
     assert_answer_is(Failure::Length, format!("{chunked}{PAGE}"));
+}
+
+/// Whether it comes with the answer or a moment later.
+#[test]
+fn what_comes_behind_an_answer_later_is_a_failure_too() {
+    let place = AtomicUsize::new(0);
+    let server = Origin::tcp().serve(move |wire| {
+        let mut http = Http::over(wire.another());
+        while http.next_request().is_some() {
+            http.send(PAGE);
+            if place.fetch_add(1, Ordering::SeqCst) == 1 {
+                http.send("more");
+            }
+        }
+    });
+    let mut options = asks(&[&at("http", &server)], 3);
+    let rates = Rates::One(Rate::new(5.0).unwrap());
+    options.profile =
+        Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None });
+    let tally = tally(&options);
+    assert_eq!(failures(&tally), [("length", 1)], "{:?}", tally.examples);
+    assert!(example(&tally, Failure::Length).contains("4 bytes behind"));
 }
 
 #[test]
@@ -301,10 +325,14 @@ fn a_first_answer_that_failed_is_no_measure_of_the_others() {
     let place = AtomicUsize::new(0);
     let server = Origin::tcp().answering(move |_| match place.fetch_add(1, Ordering::SeqCst) {
         0 => b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nlate".to_vec(),
-        _ => PAGE.into(),
+        1 | 2 => PAGE.into(),
+        // Held against the first that was right.
+        3 => b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate".to_vec(),
+        _ => PAGE.replace("01", "xx").into(),
     });
-    let mut options = asks(&[&at("http", &server)], 3);
+    let mut options = asks(&[&at("http", &server)], 4);
     options.anyway = true;
+    options.expect.body = Bytes::First;
     let tally = tally(&options);
-    assert_eq!((failures(&tally), tally.succeeded()), (vec![], 3), "{:?}", tally.examples);
+    assert_eq!((failures(&tally), tally.succeeded()), (vec![("length", 1), ("body", 1)], 2));
 }

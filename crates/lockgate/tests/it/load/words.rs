@@ -24,6 +24,7 @@ fn exit_codes_tell_a_run_from_one_that_failed_or_never_began() {
         (&["-n", "5", "--ca", "/nonexistent.pem", "https://127.0.0.1:1"], 1, "/nonexistent.pem"),
         (&["-n", "5", "--tls", "1.1", "https://127.0.0.1:1"], 1, "1.1"),
         (&["-n", "5", "localhost:8080"], 1, "write http://localhost:8080"),
+        (&["-n", "5", "--json", "-", "--csv", "-", &good], 2, "two reports"),
         (&["-n", "five", &good], 2, "--count"),
         (&["-n", "0", &good], 2, "--count"),
         (&[], 2, "URL"),
@@ -68,4 +69,30 @@ fn a_report_goes_where_it_was_sent() {
     let ended = lockgate().run(&["load", "-n", "7", "--json", "-", &url]);
     let said: Value = serde_json::from_str(&ended.stdout).expect("nothing but JSON");
     assert_eq!(said["end"]["kind"], "complete");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_told_before_anything_is_asked() {
+    let server = Origin::tcp().answering(|_| PAGE.into());
+    let ended = lockgate().run(&["load", "-n", "7", "--csv", "/nonexistent/report", &at("http", &server)]);
+    assert_eq!((ended.code, server.accepted()), (Some(1), 0), "{}", ended.stderr);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_costs_no_other_and_no_judgement() {
+    let server = Origin::tcp().answering(|_| PAGE.into());
+    let url = at("http", &server);
+    let folder = Folder::new();
+    let html = folder.write("html", "x".repeat(1 << 20));
+    let html = text(&html);
+    let arguments =
+        ["load", "-n", "7", "--json", "/dev/full", "--html", &html, "--fail-if", "rate > 0", &url];
+    let ended = lockgate().run(&arguments);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    for said in ["/dev/full cannot be written", "rate > 0"] {
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
+    }
+    assert!(!ended.stdout.is_empty(), "the text");
+    let page = std::fs::read_to_string(&html).unwrap();
+    assert!(page.trim_end().ends_with("</html>"), "nothing is left of what was there");
 }

@@ -1,0 +1,118 @@
+//! Where reports go. Files are opened before a run, so that one that cannot be written is told while nothing is lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use lockgate_load::report::{csv, hdr, html, json, text};
+use lockgate_load::result::Report;
+
+use crate::cli::load::Files;
+
+/// What makes a form of the report.
+pub(super) type Form = fn(&Report) -> String;
+
+/// The forms of the report that were asked for.
+pub(super) struct Outputs {
+    /// The form that goes to stdout.
+    told: Form,
+    files: Vec<(Form, Output)>,
+}
+
+impl Outputs {
+    /// Opens the files.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub(super) fn open(files: &Files) -> anyhow::Result<Self> {
+        let forms: [(&Option<_>, Form); 5] = [
+            (&files.json, json::render),
+            (&files.csv, csv::stages),
+            (&files.timeline, csv::seconds),
+            (&files.hdr, hdr::log),
+            (&files.html, |report| html::page(&[("", report)])),
+        ];
+        let mut outputs = Self { told: text::render, files: Vec::new() };
+        for (path, form) in forms {
+            match path {
+                Some(path) if is_stdout(path) => outputs.told = form,
+                Some(path) => outputs.files.push((form, Output::open(path)?)),
+                None => {}
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Writes every file.
+    ///
+    /// # Errors
+    /// When one cannot be written: the first of them. The others are written all the same.
+    pub(super) fn write(self, report: &Report) -> anyhow::Result<()> {
+        let mut written = Ok(());
+        for (form, output) in self.files {
+            written = written.and(output.write(&form(report)));
+        }
+        written
+    }
+
+    /// What goes to stdout.
+    pub(super) fn told(&self) -> Form {
+        self.told
+    }
+}
+
+/// A file that a report goes to.
+pub(super) struct Output {
+    path: PathBuf,
+    file: File,
+}
+
+impl Output {
+    /// Opens it. What is in it stays until there is something to write: the run may not begin.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        Ok(Self { file: file.with_context(|| cannot_be_written(path))?, path: path.to_owned() })
+    }
+
+    /// Has it hold nothing but `text`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(super) fn write(mut self, text: &str) -> anyhow::Result<()> {
+        let mut write = || {
+            // Terminals and pipes have no length.
+            if self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            self.file.write_all(text.as_bytes())
+        };
+        write().with_context(|| cannot_be_written(&self.path))
+    }
+}
+
+fn cannot_be_written(path: &Path) -> String {
+    format!("{} cannot be written", path.display())
+}
+
+/// Whether a file is written as `-`.
+pub(super) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Prints a report.
+///
+/// # Errors
+/// When it cannot be written. Where nobody reads it any more, that is none.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("stdout cannot be written")
+        }
+        _ => Ok(()),
+    }
+}
