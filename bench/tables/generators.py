@@ -12,7 +12,7 @@ from .report import interleaved, progress
 BODIES = {"100": 100, "10k": 10_000}
 # Each as it is told to do the same: a closed loop over so many connections, in one thread, for so long.
 GENERATORS = {
-    "lockgate": lambda url, c, s: [LOCKGATE, "load", url, "-c", str(c), "-d", f"{s}s", "--warm-up", "0", "--insecure", "--quiet"],
+    "lockgate": lambda url, c, s: [LOCKGATE, "load", url, "-c", str(c), "-d", f"{s}s", "--warm-up", "0", "--quiet"] + ["--insecure"] * url.startswith("https"),
     "wrk": lambda url, c, s: ["wrk", "-t1", f"-c{c}", f"-d{s}s", url],
     "perf-gauge": lambda url, c, s: ["perf-gauge", "-c", str(c), "-d", f"{s}s", "-m", "1", "http", url, "--conn_reuse", "--ignore_cert"],
     "rewrk": lambda url, c, s: ["rewrk", "-t", "1", "-c", str(c), "-d", f"{s}s", "-h", url],

@@ -207,11 +207,25 @@ impl Options {
         let is_http = |scheme: &Scheme| matches!(scheme, Scheme::Http | Scheme::Https);
         let is_bytes = |scheme: &Scheme| matches!(scheme, Scheme::Tcp | Scheme::Tls);
         let (all_http, some_bytes) = (schemes.iter().all(is_http), schemes.iter().any(is_bytes));
+        let some_http = schemes.iter().any(is_http);
+        let some_tls =
+            schemes.iter().any(|scheme| matches!(scheme, Scheme::Https | Scheme::Wss | Scheme::Tls));
+        let (tls, over_tls) = (&self.tls, "https, wss and tls");
         for (option, said, fits, fitting) in [
             ("--method", self.method.is_some(), all_http, "http and https"),
             ("--header", !self.headers.is_empty(), !some_bytes, "http, https, ws and wss"),
             ("--header-any", !self.varying.is_empty(), all_http, "http and https"),
             ("--expect-sha256", self.expect.wants_hash(), all_http, "http and https"),
+            ("--expect-status", self.expect.status != [200..=299], some_http, "http and https"),
+            ("--stop-on", !self.stop_on.is_empty(), !schemes.iter().all(is_bytes), "http, https, ws and wss"),
+            ("--insecure", tls.ca == CaSource::Anyone, some_tls, over_tls),
+            ("--ca", matches!(tls.ca, CaSource::File(_)), some_tls, over_tls),
+            ("--sni", tls.name.is_some(), some_tls, over_tls),
+            ("--tls", !tls.versions.is_empty(), some_tls, over_tls),
+            ("--suites", !tls.suites.is_empty(), some_tls, over_tls),
+            ("--groups", !tls.groups.is_empty(), some_tls, over_tls),
+            ("--no-resumption", !tls.resume, some_tls, over_tls),
+            ("--cert", tls.identity.is_some(), some_tls, over_tls),
         ] {
             if said && !fits {
                 return Err(OptionsError::Together(format!("{option} is for {fitting} only")));

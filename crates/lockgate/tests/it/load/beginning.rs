@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_load::expect::Length;
+use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::Options;
 use lockgate_load::result::End;
-use lockgate_net::tls::CaSource;
+use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Tls, server_config};
 
 use super::{PAGE, asks, at, refused, run, text};
@@ -183,6 +183,11 @@ fn a_watched_process_must_be_there() {
 fn options_that_contradict_each_other_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
     let bytes = || Options { body: text("x"), ..asks(&["tcp://127.0.0.1:1"], 1) };
+    let under = |say: fn(&mut lockgate_load::options::Tls)| {
+        let mut options = asks(&["http://127.0.0.1:1", "ws://127.0.0.1:1"], 1);
+        say(&mut options.tls);
+        options
+    };
     let hashed = |mut options: Options| {
         options.expect.body = lockgate_load::expect::Bytes::First;
         options
@@ -205,6 +210,19 @@ fn options_that_contradict_each_other_make_no_plan() {
         (Options { varying, ..asks(&["ws://127.0.0.1:1"], 1) }, "--header-any"),
         (hashed(bytes()), "--expect-sha256"),
         (hashed(asks(&["ws://127.0.0.1:1"], 1)), "--expect-sha256"),
+        (Options { stop_on: vec![503], ..bytes() }, "--stop-on"),
+        (
+            Options { expect: Expect { status: vec![404..=404], ..Expect::default() }, ..bytes() },
+            "--expect-status",
+        ),
+        (under(|tls| tls.ca = CaSource::Anyone), "--insecure"),
+        (under(|tls| tls.ca = CaSource::File("a".into())), "--ca"),
+        (under(|tls| tls.name = Some("a".into())), "--sni"),
+        (under(|tls| tls.versions = vec!["1.3".into()]), "--tls"),
+        (under(|tls| tls.suites = vec!["a".into()]), "--suites"),
+        (under(|tls| tls.groups = vec!["a".into()]), "--groups"),
+        (under(|tls| tls.resume = false), "--no-resumption"),
+        (under(|tls| tls.identity = Some(CertFiles { cert: "a".into(), key: None, ocsp: None })), "--cert"),
         // Nothing sent and nothing awaited would be a success in no time.
         (asks(&["tcp://127.0.0.1:1"], 1), "send"),
         (asks(&["http://127.0.0.1:1", "tls://127.0.0.1:1"], 1), "send"),

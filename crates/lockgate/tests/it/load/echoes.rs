@@ -239,8 +239,9 @@ fn messages_go_under_tls_too() {
         let Ok(stream) = Tls::accept(&served, wire.another()) else { return };
         web_socket(&mut Http::over(stream), |http, payload| http.send(frame(0x82, &payload)));
     });
-    let options =
-        Options { urls: vec![at("wss", &server) + "/chat?x"], ..messages(&server, Body::Random(100_000), 9) };
+    let body = Body::Random(100_000);
+    let mut options = Options { body, ..asks(&[&(at("wss", &server) + "/chat?x")], 9) };
+    options.expect.length = Length::Exactly(100_000);
     let report = run(&options);
     assert_eq!(report.stages[0].tally.succeeded(), 9, "{:?}", report.stages[0].tally.examples);
     assert!(report.first[0].tls.is_some());
