@@ -56,10 +56,16 @@ fn said(output: &Output) -> (String, String) {
     (text(&output.stdout), text(&output.stderr))
 }
 
+/// That file, of a job and what is spoken in it.
+fn whole(kind: &str, scheme: &str) -> String {
+    let text = WHOLE.replace("KIND", kind).replace("SCHEME", scheme);
+    if scheme == "http" { text.replace(" --insecure", "") } else { text }
+}
+
 #[test]
 fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
     for (kind, scheme) in [("http", "http"), ("tls-to-tcp", "https")] {
-        let folder = file(&WHOLE.replace("KIND", kind).replace("SCHEME", scheme));
+        let folder = file(&whole(kind, scheme));
         let files = ["--json", "c.json", "--csv", "c.csv", "--markdown", "c.md", "--html", "c.html"];
         let output = compare(folder.path(), &files);
         let (stdout, stderr) = said(&output);
@@ -112,7 +118,7 @@ fn each_program_is_measured_in_each_round_and_those_that_cannot_are_said() {
 
 #[test]
 fn only_what_was_chosen_is_measured() {
-    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    let folder = file(&whole("http", "http"));
     let output = compare(folder.path(), &["--rounds", "1", "--programs", "second", "--only", "some"]);
     let (stdout, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(0), "{stderr}");
@@ -130,7 +136,7 @@ fn only_what_was_chosen_is_measured() {
 
 #[test]
 fn a_run_without_any_program_fails() {
-    let folder = file(&WHOLE.replace("KIND", "http").replace("SCHEME", "http"));
+    let folder = file(&whole("http", "http"));
     let output = compare(folder.path(), &["--programs", "absent"]);
     let (_, stderr) = said(&output);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
@@ -139,10 +145,7 @@ fn a_run_without_any_program_fails() {
 
 #[test]
 fn failures_take_a_programs_verdict() {
-    let text = WHOLE
-        .replace("KIND", "http")
-        .replace("SCHEME", "http")
-        .replace("-n 100", "-n 100 --expect-status 404 --anyway");
+    let text = whole("http", "http").replace("-n 100", "-n 100 --expect-status 404 --anyway");
     let output = compare(file(&text).path(), &["--rounds", "1", "--programs", "first,second"]);
     let (stdout, stderr) = said(&output);
     assert!(stdout.contains("first had failures, round 1: 100 status"), "{stdout}{stderr}");
