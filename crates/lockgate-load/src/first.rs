@@ -42,7 +42,7 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
     let begun = Instant::now();
     let mut done = Done::default();
     let asked = {
-        let mut asking = pin!(try_all(&plan.targets[place], &mut scratch, &mut done));
+        let mut asking = pin!(try_all(&plan.targets[place], plan.timeout, &mut scratch, &mut done));
         poll_fn(|cx| {
             while timer.poll(cx)?.is_ready() {
                 if stop.is_asked() {
@@ -74,24 +74,48 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
     }))
 }
 
-/// Asks at one address after the other until one can be connected to; the others are not asked again.
+/// Asks at one address after the other until one can be connected to; the others are not asked again. Each has its share
+/// of the time, so that one that is silent does not stand for all.
 async fn try_all(
     target: &Target,
+    timeout: Duration,
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> (Option<Negotiated>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
-    for (place, address) in target.peer.addresses.iter().enumerate() {
-        match client::open(target, address, scratch, done).await {
-            Ok(mut link) => {
-                target.peer.choose(place);
+    let peer = &target.peer;
+    let places = peer.chosen.get().map_or(0..peer.addresses.len(), |chosen| *chosen..chosen + 1);
+    let each = timeout / places.len().max(1) as u32;
+    for place in places {
+        let address = &peer.addresses[place];
+        match within(each, client::open(target, address, scratch, done)).await {
+            Some(Ok(mut link)) => {
+                peer.choose(place);
                 let made = client::exchange(&mut link, target, scratch, done).await;
                 return (link.tls.take(), made);
             }
-            Err(fault) => failed = fault,
+            Some(Err(fault)) => failed = fault,
+            None => {
+                failed = Fault::new(Failure::Timeout, format!("{address}: no connection within {each:?}"))
+            }
         }
     }
     (None, Err(failed))
+}
+
+/// What `wanted` comes to, if it does in time.
+async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T> {
+    let timer = Timer::new().and_then(|timer| timer.set(time).map(|()| timer));
+    let mut wanted = pin!(wanted);
+    poll_fn(|cx| match wanted.as_mut().poll(cx) {
+        Poll::Ready(made) => Poll::Ready(Some(made)),
+        // Without a descriptor for it there is the deadline of the whole.
+        Poll::Pending => match &timer {
+            Ok(timer) if timer.poll(cx).is_ready() => Poll::Ready(None),
+            _ => Poll::Pending,
+        },
+    })
+    .await
 }
 
 /// What to do about it.
@@ -105,9 +129,6 @@ fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
             )
         }
         Failure::Length | Failure::Body => "; say --anyway to go on and count failures".to_owned(),
-        Failure::Tls => {
-            "; say --insecure to take any certificate, or --ca FILE to trust its signer".to_owned()
-        }
         _ => String::new(),
     }
 }

@@ -17,7 +17,7 @@ use lockgate_net::tls::{
 use crate::bucket::{Bucket, LinkRate};
 use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
-use crate::profile::{Profile, ProfileError};
+use crate::profile::{Profile, ProfileError, Rates};
 use crate::schedule::Schedule;
 use crate::target::{Ask, Body, Peer, Request, Scheme, Target, Through, Url, UrlError, Varying, WebSocket};
 
@@ -244,6 +244,12 @@ impl Options {
     fn stages(&self) -> Result<Vec<Stage>, OptionsError> {
         let mut once = Vec::new();
         if let Some(profile) = &self.profile {
+            let changes = profile.spike.is_some() || matches!(profile.rates, Rates::Range(..));
+            if changes && self.count.is_some() {
+                let text =
+                    "--count cannot end a ramp or a spike, which take their time: say --duration instead";
+                return Err(OptionsError::Together(text.to_owned()));
+            }
             for planned in profile.stages(USUAL)? {
                 let until = self.count.map_or(Until::Time(planned.lasts), Until::Count);
                 let shape = Loop::Open(planned.schedule);

@@ -169,9 +169,16 @@ async fn under_tls(
     line: Option<&Rc<Line>>,
 ) -> Result<Link, Fault> {
     let Some(connector) = &peer.tls else { return Ok(Link::new(socket, None, blocks, line)) };
-    let established = handshake::connect(&socket, connector, &peer.host, preface)
-        .await
-        .map_err(|error| Fault::new(Failure::Tls, error.to_string()))?;
+    let established = handshake::connect(&socket, connector, &peer.host, preface).await.map_err(|error| {
+        let advice = match error.reason() {
+            _ if error.is_certificate() => {
+                "; say --insecure to take any certificate, or --ca FILE to trust its signer"
+            }
+            "malformed" => "; what answers may not speak TLS: http, ws and tcp are without",
+            _ => "",
+        };
+        Fault::new(Failure::Tls, format!("{error}{advice}"))
+    })?;
     Ok(Link::new(socket, Some(established), blocks, line))
 }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::Options;
+use lockgate_load::profile::{Profile, Rates};
 use lockgate_load::result::End;
+use lockgate_load::schedule::Rate;
 use lockgate_net::tls::{CaSource, CertFiles};
 use lockgate_testkit::{Authority, Folder, Http, Origin, Tls, server_config};
 
@@ -179,6 +181,13 @@ fn a_watched_process_must_be_there() {
     assert!(told.contains(&format!("process {} (gone)", child.id())), "{told}");
 }
 
+/// From 1 to 2 requests a second.
+fn ramp() -> Profile {
+    let rate = |per_second| Rate::new(per_second).unwrap();
+    let rates = Rates::Range(rate(1.0), rate(2.0));
+    Profile { rates, step: None, every: None, hold: None, spike: None, duration: None }
+}
+
 #[test]
 fn options_that_contradict_each_other_make_no_plan() {
     let plain = || asks(&["http://127.0.0.1:1"], 1);
@@ -223,6 +232,7 @@ fn options_that_contradict_each_other_make_no_plan() {
         (under(|tls| tls.groups = vec!["a".into()]), "--groups"),
         (under(|tls| tls.resume = false), "--no-resumption"),
         (under(|tls| tls.identity = Some(CertFiles { cert: "a".into(), key: None, ocsp: None })), "--cert"),
+        (Options { profile: Some(ramp()), ..plain() }, "--count cannot end a ramp"),
         // Nothing sent and nothing awaited would be a success in no time.
         (asks(&["tcp://127.0.0.1:1"], 1), "send"),
         (asks(&["http://127.0.0.1:1", "tls://127.0.0.1:1"], 1), "send"),
