@@ -1,7 +1,7 @@
 //! Programs side by side under the same load: what `lockgate compare` does.
 //!
 //! Makes no load itself: `lockgate load` does, as a process of its own, and says what came of it. From file to table:
-//! [`file`] and [`template`] say what is compared, [`session`] starts and measures, [`sample`] reads what a load said,
+//! [`mod@file`] and [`template`] say what is compared, [`session`] starts and measures, [`sample`] reads what a load said,
 //! [`comparison`] and [`statistics`] say what that shows, [`document`] writes it down.
 
 mod certificate;
