@@ -148,7 +148,7 @@ impl Row {
 
     /// Failures of all rounds.
     pub fn failed(&self) -> f64 {
-        self.rounds.values().map(|sample| sample.failed).sum()
+        self.rounds.values().map(|sample| sample.failed).fold(0.0, |sum, failed| sum + failed)
     }
 
     /// Whether something failed in any round, or a round has no figures at all: then it did other work than asked for.
@@ -171,13 +171,18 @@ impl Row {
         seen
     }
 
-    /// Why figures are marked, each reason once.
-    pub fn invalid(&self) -> Vec<&str> {
-        let mut reasons: Vec<_> =
-            self.rounds.values().flat_map(|sample| &sample.marks).map(|mark| mark.why.as_str()).collect();
-        reasons.sort_unstable();
-        reasons.dedup();
-        reasons
+    /// Why figures are marked, each reason once, and in how many rounds: these differ in its numbers only.
+    pub fn invalid(&self) -> Vec<String> {
+        let mut reasons: BTreeMap<String, (&str, usize)> = BTreeMap::new();
+        for mark in self.rounds.values().flat_map(|sample| &sample.marks) {
+            let kind = mark.why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+            reasons.entry(kind).or_insert((&mark.why, 0)).1 += 1;
+        }
+        let told = |(why, rounds): (&str, usize)| match rounds {
+            1 => why.to_owned(),
+            _ => format!("{why}; the like in {rounds} rounds"),
+        };
+        reasons.into_values().map(told).collect()
     }
 
     /// What failed in the first round in which something did.
