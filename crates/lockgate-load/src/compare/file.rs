@@ -235,7 +235,7 @@ fn read(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Plan> {
     let origins = table.tables("origin", mistakes);
     let origins = origins.into_iter().filter_map(|(name, table)| {
         checked_name(&name, mistakes);
-        Some((name.value, read_service(table, None, mistakes)?.0))
+        Some((name.value, read_service(table, None, UNSET_IN_ORIGINS, mistakes)?.0))
     });
     let origins: Vec<_> = origins.collect();
     let programs: Vec<_> = table.tables("program", mistakes);
@@ -286,11 +286,12 @@ fn read_layout(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> (Option<Cpu
 fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
     let at = table.at.clone();
     let kind = table.text("kind", mistakes);
-    let upstream = table.text("upstream", mistakes).inspect(|text| placeholders_exist(text, mistakes));
-    let root = table.text("root", mistakes).inspect(|text| placeholders_exist(text, mistakes));
+    let upstream =
+        table.text("upstream", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let root = table.text("root", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
     let certificate = table.text("certificate", mistakes);
-    let cert = table.text("cert", mistakes).inspect(|text| placeholders_exist(text, mistakes));
-    let key = table.text("key", mistakes).inspect(|text| placeholders_exist(text, mistakes));
+    let cert = table.text("cert", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
+    let key = table.text("key", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_JOB, mistakes));
     table.end(mistakes);
     let certificate = match (certificate, cert, key) {
         (None, Some(cert), Some(key)) => Certificate::Files { cert: cert.value, key: key.value },
@@ -332,6 +333,7 @@ fn read_job(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Job> {
 fn read_service(
     mut table: Table<'_>,
     otherwise: Option<&str>,
+    unset: &[&str],
     mistakes: &mut Mistakes<'_>,
 ) -> Option<(Service, Vec<String>)> {
     let at = table.at.clone();
@@ -350,7 +352,7 @@ fn read_service(
     let texts =
         command.iter().chain(&version).chain(&ready).chain(environment.iter().map(|(_, value)| value));
     for text in texts {
-        placeholders_exist(text, mistakes);
+        placeholders_exist(text, unset, mistakes);
     }
     for (name, _) in &files {
         let inside =
@@ -382,10 +384,11 @@ fn read_program(
     checked_name(&name, mistakes);
     let baseline = table.flag("baseline", mistakes);
     let needs = table.texts("needs", mistakes).unwrap_or_default();
-    let needs = needs.into_iter().inspect(|text| placeholders_exist(text, mistakes));
+    let needs = needs.into_iter().inspect(|text| placeholders_exist(text, &[], mistakes));
     let needs: Vec<_> = needs.map(|text| text.value).collect();
     let Some(template) = table.text("template", mistakes) else {
-        let (service, version) = read_service(table, Some("127.0.0.1:{port}"), mistakes)?;
+        let unset = if job.is_some() { &[] } else { UNSET_WITHOUT_JOB };
+        let (service, version) = read_service(table, Some("127.0.0.1:{port}"), unset, mistakes)?;
         return Some(Program { name: name.value, service: Ok(service), version, needs, baseline });
     };
     table.end(mistakes);
@@ -409,8 +412,9 @@ fn read_program(
 fn read_load(name: Placed<String>, mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Load> {
     checked_name(&name, mistakes);
     let at = table.at.clone();
-    let url = table.text("url", mistakes).inspect(|text| placeholders_exist(text, mistakes));
-    let written = table.text("args", mistakes).inspect(|text| placeholders_exist(text, mistakes));
+    let url = table.text("url", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
+    let written =
+        table.text("args", mistakes).inspect(|text| placeholders_exist(text, UNSET_IN_LOADS, mistakes));
     table.end(mistakes);
     let Some(url) = url else {
         mistakes.add(&at, "a load has a `url`");
@@ -461,7 +465,20 @@ fn checked_name(name: &Placed<String>, mistakes: &mut Mistakes<'_>) {
     }
 }
 
-fn placeholders_exist(text: &Placed<String>, mistakes: &mut Mistakes<'_>) {
+/// Placeholders that have no value in `[job]`, in an origin, in a load, and in a program without `[job]`.
+const UNSET_IN_JOB: &[&str] = &["port", "own", "upstream", "root"];
+const UNSET_IN_ORIGINS: &[&str] = &["port", "upstream", "root"];
+const UNSET_IN_LOADS: &[&str] = &["own"];
+const UNSET_WITHOUT_JOB: &[&str] = &["upstream", "root"];
+
+fn placeholders_exist(text: &Placed<String>, unset: &[&str], mistakes: &mut Mistakes<'_>) {
+    for name in placeholders::names(&text.value) {
+        // {port:NAME} is known everywhere, {upstream:haproxy} where {upstream} is.
+        let whole = if name.starts_with("upstream:") { "upstream" } else { name };
+        if unset.contains(&whole) {
+            mistakes.add(&text.at, format!("{{{name}}} stands for nothing here"));
+        }
+    }
     for name in placeholders::names(&text.value).filter(|name| !placeholders::exists(name)) {
         let known = placeholders::MEANINGS.iter().map(|(known, _)| *known);
         mistakes.add(&text.at, unknown("no placeholder is called", name, known));
@@ -523,6 +540,26 @@ args = "-c 100 -H 'a: b c' --data \"\""
 
     fn parse(text: &str) -> Result<Plan, String> {
         Plan::parse(Path::new("f.toml"), text)
+    }
+
+    #[test]
+    fn a_placeholder_without_a_value_is_a_mistake() {
+        let file = |origin: &str, program: &str, args: &str| {
+            format!(
+                "title = \"t\"\n[origin.o]\ncommand = [\"o\", \"{origin}\"]\nready = \"unix:{{dir}}/o\"\n\
+                 [program.p]\ncommand = [\"p\", \"{program}\"]\n[load.l]\nurl = \"http://h/\"\nargs = \"{args}\"\n"
+            )
+        };
+        assert!(Plan::parse(Path::new("f"), &file("{port:o}", "{port}", "-H 'A: {port}'")).is_ok());
+        for (text, says) in [
+            (file("{port}", "", ""), "{port} stands for nothing here"),
+            (file("", "{upstream:haproxy}", ""), "{upstream:haproxy} stands for nothing here"),
+            (file("", "{root}", ""), "{root} stands for nothing here"),
+            (file("", "", "--body-file {own}/x"), "{own} stands for nothing here"),
+        ] {
+            let mistakes = Plan::parse(Path::new("f"), &text).unwrap_err();
+            assert!(mistakes.contains(says), "{mistakes}");
+        }
     }
 
     #[test]
