@@ -9,6 +9,7 @@ mod scratch;
 mod upload;
 
 pub(crate) use http::Piece;
+pub(crate) use http::fetch;
 pub(crate) use link::Link;
 pub(crate) use scratch::Scratch;
 
@@ -18,7 +19,7 @@ use lockgate_net::tls::session::SessionError;
 
 use crate::expect::Seen;
 use crate::result::Failure;
-use crate::target::{Ask, Peer, Request, Target};
+use crate::target::{Ask, Peer, Target};
 
 /// Why an exchange failed: of which kind, and for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,20 +86,6 @@ pub(crate) async fn open(
 /// When no connection comes about.
 pub(crate) async fn connect(peer: &Peer, address: &dial::Target, scratch: &Scratch) -> Result<Link, Fault> {
     link::open(peer, address, &scratch.blocks, scratch.line.as_ref()).await
-}
-
-/// Makes one exchange of HTTP on `link` and hands over what comes; does not judge it.
-///
-/// # Errors
-/// When no whole answer came about, or `take` refuses it.
-pub(crate) async fn fetch(
-    link: &mut Link,
-    request: &Request,
-    scratch: &mut Scratch,
-    done: &mut Done,
-    take: impl FnMut(Piece<'_>) -> Result<(), Fault>,
-) -> Result<(), Fault> {
-    http::fetch(link, request, scratch, done, take).await
 }
 
 /// Looks at what has come since the last exchange on `link`: whether it can have another, or has ended.

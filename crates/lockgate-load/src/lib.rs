@@ -24,7 +24,7 @@ pub mod schedule;
 pub mod target;
 pub mod threshold;
 pub mod ticks;
-pub mod watch;
+mod watch;
 pub mod websocket;
 mod worker;
 

@@ -135,6 +135,14 @@ impl Body {
         }
     }
 
+    /// Its bytes, or those that were made for this exchange.
+    pub(crate) fn or<'a>(&'a self, made: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Fixed(bytes) => bytes,
+            Self::Random(_) => made,
+        }
+    }
+
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

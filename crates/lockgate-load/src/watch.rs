@@ -11,7 +11,7 @@ use std::time::Duration;
 /// process that ignores SIGCHLD, which nobody waits for, and a daemon that left the tree because its parent ended,
 /// unless the process at the top adopts such orphans (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tree {
+pub(crate) struct Tree {
     top: u32,
 }
 
@@ -20,35 +20,30 @@ pub struct Tree {
 /// The kernel tells both in clock ticks, 10 ms on most machines; their sum comes from the scheduler's own clock, and
 /// which part of it was the kernel's from where the ticks fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Cpu {
+pub(crate) struct Cpu {
     /// In user mode.
-    pub user: Duration,
+    pub(crate) user: Duration,
     /// In the kernel.
-    pub system: Duration,
+    pub(crate) system: Duration,
 }
 
 impl Cpu {
     /// What has been taken since `earlier`; never below zero.
-    pub fn since(self, earlier: Self) -> Self {
+    pub(crate) fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),
         }
     }
-
-    /// Both.
-    pub fn total(self) -> Duration {
-        self.user + self.system
-    }
 }
 
 /// The name of a process that only holds a program's processes together (`lockgate guard`). It is none of them: its own
 /// time and memory do not count.
-pub const GUARD: &str = "lockgate-guard";
+pub(crate) const GUARD: &str = "lockgate-guard";
 
 impl Tree {
     /// The tree below and with the process `pid`.
-    pub fn new(pid: u32) -> Self {
+    pub(crate) fn new(pid: u32) -> Self {
         Self { top: pid }
     }
 
@@ -56,7 +51,7 @@ impl Tree {
     ///
     /// # Errors
     /// The process at the top is gone, or the kernel does not tell (it needs CONFIG_PROC_CHILDREN).
-    pub fn cpu(&self) -> io::Result<Cpu> {
+    pub(crate) fn cpu(&self) -> io::Result<Cpu> {
         let members = self.settled()?;
         let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
         let (user, system) = (ticks(Stat::user), ticks(Stat::system));
@@ -68,7 +63,7 @@ impl Tree {
     /// The proportional set size of all in bytes: a page that several processes have is divided among them.
     ///
     /// `None` where the process at the top is gone, or one of them belongs to a user whom we may not look at.
-    pub fn memory(&self) -> Option<u64> {
+    pub(crate) fn memory(&self) -> Option<u64> {
         let mut sum = 0;
         for member in self.members().ok()?.iter().filter(|member| !member.is_guard()) {
             match std::fs::read_to_string(format!("/proc/{}/smaps_rollup", member.pid)) {
@@ -85,7 +80,7 @@ impl Tree {
     ///
     /// # Errors
     /// As [`Tree::cpu`].
-    pub fn below(&self) -> io::Result<Vec<u32>> {
+    pub(crate) fn below(&self) -> io::Result<Vec<u32>> {
         Ok(self.members()?.iter().skip(1).map(|member| member.pid).collect())
     }
 
@@ -216,6 +211,12 @@ fn proportional_set_size(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Cpu {
+        fn total(self) -> Duration {
+            self.user + self.system
+        }
+    }
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};

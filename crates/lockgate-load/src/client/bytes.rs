@@ -23,10 +23,7 @@ pub(super) async fn exchange(
     done: &mut Done,
 ) -> Result<(), Fault> {
     scratch.make(body);
-    let sent = match body {
-        Body::Fixed(bytes) => bytes,
-        Body::Random(_) => &scratch.body[..],
-    };
+    let sent = body.or(&scratch.body);
     let mut upload = Upload::new([sent, &[], &[]]);
     let mut returned = Returned::new(sent, expect);
     let made = poll_fn(|cx| {

@@ -13,7 +13,7 @@ use super::upload::Upload;
 use super::{Done, Fault, Link, Scratch};
 use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
-use crate::target::{Body, Request};
+use crate::target::Request;
 
 /// A piece of an answer.
 pub(crate) enum Piece<'a> {
@@ -51,7 +51,7 @@ pub(super) async fn exchange(
 ///
 /// # Errors
 /// When no whole answer came, or `take` refuses it.
-pub(super) async fn fetch(
+pub(crate) async fn fetch(
     link: &mut Link,
     request: &Request,
     scratch: &mut Scratch,
@@ -60,11 +60,7 @@ pub(super) async fn fetch(
 ) -> Result<(), Fault> {
     scratch.vary(request);
     let Scratch { blocks, head, fields, body, .. } = scratch;
-    let body = match &request.body {
-        Body::Fixed(bytes) => bytes,
-        Body::Random(_) => &body[..],
-    };
-    let mut upload = Upload::new([&request.head, fields, body]);
+    let mut upload = Upload::new([&request.head, fields, request.body.or(body)]);
     let mut answer = Answer::new(request.method, take);
     let answered = poll_fn(|cx| {
         // Who takes no more may have answered all the same; else reading finds out that it is gone.

@@ -128,10 +128,7 @@ pub(super) async fn exchange(
 ) -> Result<(), Fault> {
     scratch.make(message);
     let Scratch { blocks, rng, fields, body, .. } = scratch;
-    let sent = match message {
-        Body::Fixed(bytes) => bytes,
-        Body::Random(_) => &body[..],
-    };
+    let sent = message.or(body);
     fields.clear();
     frame::encode(fields, Opcode::Binary, sent, rng.u32(..).to_ne_bytes());
     let mut frames = link.frames.take().unwrap_or_else(|| Decoder::new(LIMIT));
