@@ -53,6 +53,20 @@ fn expect_broken(answer: &Message) {
     assert!(status.contains("error=connection_terminated"), "{status}");
 }
 
+/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment.
+fn ended(origin: &Origin) {
+    let port = format!(":{:04X}", origin.socket_address().port());
+    eventually("the end arrives", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        // proc_pid_net(5): the remote address is the third word, 01 behind it says ESTABLISHED.
+        let stands = table.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words[2].ends_with(&port) && words[3] == "01"
+        });
+        (!stands).then_some(())
+    });
+}
+
 #[test]
 fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
     let origin = Origin::tcp();
@@ -66,6 +80,7 @@ fn a_kept_connection_that_was_closed_meanwhile_is_nobodys_problem() {
             } else {
                 drop(upstream);
             }
+            ended(&origin);
             client.send(&request);
             let mut upstream = origin.http();
             let message = upstream.request();
