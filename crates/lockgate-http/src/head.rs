@@ -9,6 +9,8 @@ pub enum Version {
     Http10,
     /// HTTP/1.1, and every later HTTP/1 (RFC 9110 §2.5).
     Http11,
+    /// HTTP/2 (RFC 9113), put into the words of HTTP/1.
+    Http2,
 }
 
 /// What a request asks for: those methods that change how messages are read or whether they may be repeated.
@@ -101,6 +103,14 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// One without fields, under the usual reason phrase.
+    pub fn of(status: u16) -> Self {
+        let mut fields = Fields::default();
+        let reason = crate::status::reason(status).as_bytes();
+        fields.hold(reason);
+        Self { status, fields, reason: Span::new(0..reason.len()), ..Self::default() }
+    }
+
     /// The reason phrase as it was sent, maybe empty; nobody may rest anything on it (RFC 9112 §4).
     pub fn reason(&self) -> &[u8] {
         self.reason.of(self.fields.text())

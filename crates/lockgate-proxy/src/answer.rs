@@ -1,7 +1,7 @@
 //! Answers that Lockgate gives itself because something went wrong.
 //!
-//! Pure functions from what happened to bytes. Does not decide that an error is answered, and does not know what else
-//! the connection has to say (`Date`, `Connection`): the caller's lines go between ours and the end of the head.
+//! Pure functions from what happened to a head and a body. Does not decide that an error is answered, and does not know
+//! what else the connection has to say (`Date`, `Connection`).
 
 mod fault;
 mod form;
@@ -12,8 +12,10 @@ pub use fault::Fault;
 pub use form::Form;
 pub use page::{Page, Pages};
 
-use lockgate_http::h1::encode;
-use lockgate_http::status::reason;
+use std::borrow::Cow;
+
+use lockgate_http::fields::Fields;
+use lockgate_http::head::ResponseHead;
 
 use crate::access_log::Cause;
 
@@ -48,15 +50,6 @@ pub struct ErrorAnswer<'a> {
     pub advice: Advice<'a>,
 }
 
-/// Whether the body itself is sent: HEAD gets only its length (RFC 9110 §9.3.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
-    /// Head and body.
-    Sent,
-    /// The head that would go before the body.
-    Withheld,
-}
-
 impl ErrorAnswer<'_> {
     /// What is usually said of `fault`; the fields may be set to something else.
     pub const fn of(fault: Fault) -> Self {
@@ -70,61 +63,47 @@ impl ErrorAnswer<'_> {
         }
     }
 
-    /// Appends the whole answer to `out`: its head, with what `more` appends to that, and its body, whose length it
-    /// returns.
+    /// The answer's head and body.
     ///
     /// `page` takes the place of the body that is built in, and then `form` is not asked.
-    pub fn write(
-        &self,
-        out: &mut Vec<u8>,
-        form: Form,
-        page: Option<&Page>,
-        body: Body,
-        more: impl FnOnce(&mut Vec<u8>),
-    ) -> usize {
-        let mut built_in = Vec::new();
-        let (media_type, content) = match page {
-            Some(page) => (page.media_type.as_str(), &page.body),
+    pub fn make<'p>(&self, form: Form, page: Option<&'p Page>) -> (ResponseHead, Cow<'p, [u8]>) {
+        let mut head = ResponseHead::of(self.status);
+        let (media_type, mut content) = match page {
+            Some(page) => (page.media_type.as_str(), Cow::Borrowed(page.body.as_slice())),
             None => {
-                built_in.reserve(2_048);
+                let mut built_in = Vec::with_capacity(2_048);
                 page::write(&mut built_in, form, self);
-                (form.media_type(), &built_in)
+                (form.media_type(), Cow::Owned(built_in))
             }
         };
-        encode::status_line(out, self.status, reason(self.status).as_bytes());
         // RFC 9110 §8.6, §15.3.5: these end with their head, whatever is said of a length.
-        let ends_with_head = matches!(self.status, 204 | 304);
-        if !ends_with_head {
-            encode::field(out, b"Content-Type", media_type.as_bytes());
-            encode::content_length(out, content.len() as u64);
+        if matches!(self.status, 204 | 304) {
+            content = Cow::default();
+        } else {
+            head.fields.append(b"Content-Type", media_type.as_bytes());
+            let length = itoa::Buffer::new().format(content.len()).to_owned();
+            head.fields.append(b"Content-Length", length.as_bytes());
         }
-        encode::field(out, b"Cache-Control", b"no-store");
-        proxy_status::write(out, self.fault, self.detail);
-        self.advise(out);
-        more(out);
-        encode::end(out);
-        match body {
-            Body::Sent if !ends_with_head => {
-                out.extend_from_slice(content);
-                content.len()
-            }
-            Body::Sent | Body::Withheld => 0,
-        }
+        head.fields.append(b"Cache-Control", b"no-store");
+        head.fields.append(b"Proxy-Status", &proxy_status::value(self.fault, self.detail));
+        self.advise(&mut head.fields);
+        (head, content)
     }
 
-    fn advise(&self, out: &mut Vec<u8>) {
+    fn advise(&self, fields: &mut Fields) {
         match self.advice {
             Advice::None => {}
             Advice::RetryAfter(seconds) => {
-                encode::field(out, b"Retry-After", itoa::Buffer::new().format(seconds).as_bytes());
+                fields.append(b"Retry-After", itoa::Buffer::new().format(seconds).as_bytes());
             }
             Advice::Challenge(realm) => {
-                out.extend_from_slice(b"WWW-Authenticate: Basic realm=\"");
-                write_quoted(out, realm);
+                let mut value = b"Basic realm=\"".to_vec();
+                write_quoted(&mut value, realm);
                 // RFC 7617 §2.1: passwords are UTF-8.
-                out.extend_from_slice(b"\", charset=\"UTF-8\"\r\n");
+                value.extend_from_slice(b"\", charset=\"UTF-8\"");
+                fields.append(b"WWW-Authenticate", &value);
             }
-            Advice::Allow(methods) => encode::field(out, b"Allow", methods.as_bytes()),
+            Advice::Allow(methods) => fields.append(b"Allow", methods.as_bytes()),
         }
     }
 }
@@ -143,51 +122,35 @@ fn write_quoted(out: &mut Vec<u8>, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_http::h1::Limits;
-    use lockgate_http::h1::parse::{self, Progress};
-    use lockgate_http::head::ResponseHead;
-
-    fn written(answer: &ErrorAnswer<'_>, form: Form, page: Option<&Page>, body: Body) -> Vec<u8> {
-        let mut out = Vec::new();
-        answer.write(&mut out, form, page, body, |out| encode::field(out, b"Connection", b"close"));
-        out
-    }
-
-    /// Head and body, read by our own parser.
-    fn read(bytes: &[u8]) -> (ResponseHead, &[u8]) {
-        let mut head = ResponseHead::default();
-        let taken =
-            parse::response(bytes, &mut Progress::default(), &Limits::default(), &mut head).unwrap().unwrap();
-        (head, &bytes[taken..])
-    }
 
     fn value<'a>(head: &'a ResponseHead, name: &str) -> Option<&'a str> {
         head.fields.named(name.as_bytes()).next().map(|value| std::str::from_utf8(value).unwrap())
     }
 
     #[test]
-    fn an_answer_is_its_head_with_the_callers_lines_and_its_body() {
+    fn an_answer_says_why_in_its_head_and_in_its_body() {
         let answer = ErrorAnswer { id: "0123", ..ErrorAnswer::of(Fault::ConnectionRefused) };
+        let (head, body) = answer.make(Form::Text, None);
+        let mut fields = Vec::new();
+        head.fields.write(&mut fields, |_| true);
         let expected = concat!(
-            "HTTP/1.1 502 Bad Gateway\r\n",
             "Content-Type: text/plain; charset=utf-8\r\n",
             "Content-Length: 86\r\n",
             "Cache-Control: no-store\r\n",
             "Proxy-Status: lockgate; error=connection_refused; details=\"the application cannot be reached\"\r\n",
-            "Connection: close\r\n",
-            "\r\n",
-            "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: 0123\n",
         );
-        let bytes = written(&answer, Form::Text, None, Body::Sent);
-        assert_eq!(String::from_utf8(bytes).unwrap(), expected);
+        assert_eq!((head.status, head.reason()), (502, &b"Bad Gateway"[..]));
+        assert_eq!(String::from_utf8(fields).unwrap(), expected);
+        let expected =
+            "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: 0123\n";
+        assert_eq!(std::str::from_utf8(&body).unwrap(), expected);
     }
 
     #[test]
     fn every_fault_in_every_form_is_a_whole_answer() {
         for fault in Fault::ALL {
             for form in [Form::Text, Form::Html, Form::Json] {
-                let bytes = written(&ErrorAnswer::of(fault), form, None, Body::Sent);
-                let (head, body) = read(&bytes);
+                let (head, body) = ErrorAnswer::of(fault).make(form, None);
                 assert_eq!(head.status, fault.status());
                 assert_eq!(value(&head, "content-type"), Some(form.media_type()));
                 assert_eq!(value(&head, "content-length"), Some(body.len().to_string().as_str()));
@@ -196,25 +159,12 @@ mod tests {
         }
     }
 
-    /// RFC 9110 §9.3.2: the same fields as for GET.
-    #[test]
-    fn head_gets_the_length_of_the_body_but_no_body() {
-        let answer = ErrorAnswer::of(Fault::NotFound);
-        for form in [Form::Text, Form::Html, Form::Json] {
-            let get = written(&answer, form, None, Body::Sent);
-            let head = written(&answer, form, None, Body::Withheld);
-            let (_, body) = read(&get);
-            assert_eq!(head, &get[..get.len() - body.len()]);
-        }
-    }
-
     /// RFC 9110 §8.6: a pool may be in maintenance by one of these.
     #[test]
     fn what_ends_with_its_head_has_neither_length_nor_body() {
         for status in [204, 304] {
             let answer = ErrorAnswer { status, ..ErrorAnswer::of(Fault::NoEndpoint) };
-            let bytes = written(&answer, Form::Text, None, Body::Sent);
-            let (head, body) = read(&bytes);
+            let (head, body) = answer.make(Form::Text, None);
             assert_eq!((value(&head, "content-length"), value(&head, "content-type")), (None, None));
             assert!(body.is_empty(), "{status}");
         }
@@ -224,9 +174,8 @@ mod tests {
     fn a_page_of_the_configuration_replaces_body_and_type_only() {
         let page = Page { body: b"back soon\n".to_vec(), media_type: "text/x-own".to_owned() };
         let answer = ErrorAnswer { advice: Advice::RetryAfter(30), ..ErrorAnswer::of(Fault::NoEndpoint) };
-        let bytes = written(&answer, Form::Html, Some(&page), Body::Sent);
-        let (head, body) = read(&bytes);
-        assert_eq!(body, b"back soon\n");
+        let (head, body) = answer.make(Form::Html, Some(&page));
+        assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
         assert!(value(&head, "proxy-status").unwrap().contains("error=destination_unavailable;"));
@@ -245,8 +194,7 @@ mod tests {
             (Fault::TooManyRequests, Advice::RetryAfter(0), "retry-after", "0"),
         ] {
             let answer = ErrorAnswer { advice, ..ErrorAnswer::of(fault) };
-            let bytes = written(&answer, Form::Text, None, Body::Sent);
-            let (head, _) = read(&bytes);
+            let (head, _) = answer.make(Form::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }
     }

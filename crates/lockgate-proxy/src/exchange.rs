@@ -1,20 +1,23 @@
 //! One request and its answer: what is known when it begins, and what came of it.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use lockgate_http::asked::Asked;
 use lockgate_http::forwarding::Client;
-use lockgate_http::head::{BodyLength, RequestHead};
-use lockgate_net::proxy_protocol::Version;
-use lockgate_net::stream::StreamError;
+use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
+use crate::body::{ReadError, Sink, Source};
 use crate::clock::{Cut, Guard};
-use crate::h1::{Link, ReadError};
 use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
 use crate::site::Rules;
@@ -22,18 +25,46 @@ use crate::transform::Values;
 use crate::upstream::{DialError, Endpoint, Lease, Private};
 use crate::worker::Worker;
 
-/// A request whose head was read, and the way back.
-pub struct Exchange<'a> {
+/// The way back to a client, and that of the request's body from it.
+///
+/// Dropped before the answer was whole, it breaks the answer off: the client never takes a part for the whole.
+pub trait Downstream: Source + Sink {
+    /// Completes when the client has gone.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// The address that the client has connected to, as the kernel has it.
+    fn local_address(&self) -> Option<SocketAddr>;
+
+    /// Begins the body of the request that has this head, and says how long it is.
+    ///
+    /// # Errors
+    /// When that is not certain, or what has come is no such body.
+    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError>;
+
+    /// Refuses the body once more than `most` bytes of data have come.
+    fn allow(&mut self, most: u64);
+
+    /// Writes an answer before the answer (RFC 9110 §15.2), which leaves by a flush.
+    fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
+
+    /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the connection will take
+    /// another request.
+    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool);
+
+    /// Writes the answer after which both speak something else, and which leaves by a flush.
+    fn switch(&mut self, request: &RequestHead, answer: &ResponseHead);
+
+    /// Forgets what was not sent of an answer that is given up.
+    fn discard(&mut self);
+
+    /// Makes certain that the client does not take what was sent for the whole, and that nothing is kept for it.
+    fn abort(&mut self);
+}
+
+/// A request, and what is known of it.
+pub struct Request<'a> {
     /// The worker that serves it.
     pub worker: &'a Rc<Worker>,
-    /// The connection's deadlines.
-    pub guard: &'a Guard,
-    /// The client's connection: the body comes from there, the answer goes there.
-    pub down: &'a mut Link,
-    /// The client's connection to an endpoint, where endpoints are told of it.
-    pub private: &'a mut Option<Private>,
-    /// What goes before everything else on such a connection.
-    pub introduction: &'a dyn Fn(Version) -> Vec<u8>,
     /// What was asked.
     pub head: &'a RequestHead,
     /// Of whom and what.
@@ -46,10 +77,24 @@ pub struct Exchange<'a> {
     pub values: Values<'a>,
     /// What the route matches.
     pub pattern: &'a Pattern,
-    /// Where it is counted.
-    pub cells: &'a SiteCells,
     /// What the exchange is held to.
     pub rules: &'a Rules,
+}
+
+/// A request whose head was read, and the way back.
+pub struct Exchange<'a, D> {
+    /// The request.
+    pub request: Request<'a>,
+    /// The deadlines.
+    pub guard: &'a Guard,
+    /// Where the body comes from and the answer goes.
+    pub down: &'a mut D,
+    /// The client's own connections to endpoints, where endpoints are told of it.
+    pub private: &'a RefCell<Vec<Private>>,
+    /// What goes before everything else on such a connection.
+    pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
+    /// Where it is counted.
+    pub cells: &'a SiteCells,
     /// When its first byte was there.
     pub began: Instant,
     /// Whether the client's connection may be kept.
@@ -124,7 +169,7 @@ impl Failure {
     }
 
     /// The client's connection has broken.
-    pub fn client(error: &StreamError) -> Self {
+    pub fn client(error: &impl fmt::Display) -> Self {
         Self::silent(Cause::ClientReset, Side::Downstream, error.to_string())
     }
 
@@ -132,11 +177,14 @@ impl Failure {
     pub fn upload(error: &ReadError) -> Self {
         match error {
             ReadError::Stream(error) => Self::client(error),
+            ReadError::Reset(error) => Self::client(error),
             ReadError::Cut => {
                 Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
             }
             ReadError::TooLong => Self::of(Fault::ContentTooLarge),
-            ReadError::Head(_) | ReadError::Body(_) => Self::because(Fault::Malformed, error.to_string()),
+            ReadError::Head(_) | ReadError::Framing(_) | ReadError::Body(_) => {
+                Self::because(Fault::Malformed, error.to_string())
+            }
         }
     }
 

@@ -10,6 +10,7 @@ pub mod access_log;
 pub mod action;
 pub mod admit;
 pub mod answer;
+pub mod body;
 pub mod clock;
 pub mod downstream;
 mod escape;

@@ -5,7 +5,6 @@
 
 mod answer;
 mod ask;
-mod heads;
 mod replay;
 mod upload;
 
@@ -17,7 +16,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::clock::Asked;
-use crate::exchange::{Exchange, Failure, lap};
+use crate::exchange::{Downstream, Exchange, Failure, lap};
 use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
 
 use replay::Replay;
@@ -49,11 +48,11 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no status.
-    pub async fn run(&self, exchange: &mut Exchange<'_>) -> Result<(), Failure> {
-        let upstream = Rc::clone(exchange.worker.upstream(self.upstream));
+    pub async fn run<D: Downstream>(&self, exchange: &mut Exchange<'_, D>) -> Result<(), Failure> {
+        let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         upstream.count();
         // What must not be sent twice is sent where the kernel says that somebody listens.
-        let idempotent = exchange.head.method.is_idempotent();
+        let idempotent = exchange.request.head.method.is_idempotent();
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
         let mut replay = Replay::new(idempotent);
         let mut tried = 0;
@@ -63,7 +62,7 @@ impl Proxy {
             let mut lease = match (self.lease(exchange, &upstream, wanted, &mut tried).await, before.take()) {
                 (Ok(lease), None) => lease,
                 (Ok(lease), Some(before)) => {
-                    if let Some(cells) = exchange.worker.cells.http.endpoint(before.place) {
+                    if let Some(cells) = exchange.request.worker.cells.http.endpoint(before.place) {
                         cells.retries.inc();
                     }
                     exchange.outcome.retries += u32::from(before.counts);
@@ -79,12 +78,12 @@ impl Proxy {
             exchange.outcome.leased(took, lease.dialled);
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-            let cells = exchange.worker.cells.http.endpoint(lease.place());
+            let cells = exchange.request.worker.cells.http.endpoint(lease.place());
             if let Some(cells) = cells {
                 lease.dialled.map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
                 cells.in_flight.inc();
             }
-            let mut answer = exchange.worker.answers.take();
+            let mut answer = exchange.request.worker.answers.take();
             let place = lease.place();
             let again = idempotent && exchange.outcome.retries < upstream.pool().settings.retry.times;
             let asking = Asked {
@@ -111,7 +110,7 @@ impl Proxy {
                         cells.answered(answer.status, took);
                     }
                     let result = self.answer(exchange, lease, &mut answer).await;
-                    exchange.worker.answers.give(answer);
+                    exchange.request.worker.answers.give(answer);
                     if let Some(cells) = cells {
                         cells.in_flight.dec();
                     }
@@ -119,7 +118,7 @@ impl Proxy {
                 }
                 Err(unanswered) => unanswered,
             };
-            exchange.worker.answers.give(answer);
+            exchange.request.worker.answers.give(answer);
             if let Some(cells) = cells {
                 cells.in_flight.dec();
                 if let Some(fault) = unanswered.failure.fault {
@@ -146,21 +145,22 @@ impl Proxy {
     }
 
     /// A connection to an endpoint, unless the client leaves before there is one.
-    async fn lease(
+    async fn lease<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_>,
+        exchange: &mut Exchange<'_, D>,
         upstream: &Rc<Upstream>,
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Exchange { worker, guard, down, private, introduction, cells, .. } = exchange;
-        let cells = (&worker.cells.http, *cells);
+        let Exchange { request, guard, down, private, introduction, cells, .. } = exchange;
+        let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
         let mut wanted = wanted;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
             if wanted != Wanted::New
-                && let Some(lease) = private.take().and_then(|private| private.take(upstream, now, tried))
+                && let Some(private) = private.borrow_mut().pop()
+                && let Some(lease) = private.take(upstream, now, tried)
             {
                 return Ok(lease);
             }
@@ -170,14 +170,14 @@ impl Proxy {
         let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, tried, cells));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
-            Poll::Pending if down.stream.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
+            Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             polled => polled,
         })
         .await
     }
 
     /// Whether the endpoint's failure may be made good by another one.
-    fn may_retry(&self, exchange: &Exchange<'_>, upstream: &Upstream, overtaken: bool) -> bool {
+    fn may_retry<D>(&self, exchange: &Exchange<'_, D>, upstream: &Upstream, overtaken: bool) -> bool {
         let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
         left && (overtaken || upstream.may_retry())
     }

@@ -5,15 +5,15 @@ use super::fault::Fault;
 /// Most bytes of the details.
 const LONGEST: usize = 256;
 
-/// Appends the field: `Proxy-Status: lockgate; error=connection_refused; details="…"`.
-pub fn write(out: &mut Vec<u8>, fault: Fault, details: &str) {
-    out.extend_from_slice(b"Proxy-Status: lockgate; error=");
+/// The field's value: `lockgate; error=connection_refused; details="…"`.
+pub fn value(fault: Fault, details: &str) -> Vec<u8> {
+    let mut out = b"lockgate; error=".to_vec();
     out.extend_from_slice(fault.proxy_error().as_bytes());
     if !details.is_empty() {
         out.extend_from_slice(b"; details=");
-        write_string(out, details);
+        write_string(&mut out, details);
     }
-    out.extend_from_slice(b"\r\n");
+    out
 }
 
 /// A String of a structured field (RFC 8941 §3.3.3): printable ASCII in quotes. What is none becomes a question mark.
@@ -34,19 +34,17 @@ mod tests {
     use super::*;
 
     fn field(details: &str) -> String {
-        let mut out = Vec::new();
-        write(&mut out, Fault::ConnectionRefused, details);
-        String::from_utf8(out).unwrap()
+        String::from_utf8(value(Fault::ConnectionRefused, details)).unwrap()
     }
 
     #[test]
     fn details_cannot_end_the_string_or_the_line() {
         // RFC 8941 §4.1.6
         for (details, expected) in [
-            ("", "Proxy-Status: lockgate; error=connection_refused\r\n"),
-            ("gone", "Proxy-Status: lockgate; error=connection_refused; details=\"gone\"\r\n"),
-            (r#"a"; b=\"#, "Proxy-Status: lockgate; error=connection_refused; details=\"a\\\"; b=\\\\\"\r\n"),
-            ("é\r\n\0\u{7f}", "Proxy-Status: lockgate; error=connection_refused; details=\"?????\"\r\n"),
+            ("", "lockgate; error=connection_refused"),
+            ("gone", "lockgate; error=connection_refused; details=\"gone\""),
+            (r#"a"; b=\"#, "lockgate; error=connection_refused; details=\"a\\\"; b=\\\\\""),
+            ("é\r\n\0\u{7f}", "lockgate; error=connection_refused; details=\"?????\""),
         ] {
             assert_eq!(field(details), expected);
         }

@@ -1,5 +1,6 @@
 //! One client's connection, from its acceptance to its line in the log.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -20,6 +21,7 @@ use super::{Listener, Relaying, Service};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
 use crate::clock::{Cut, Guard, Waiting};
+use crate::exchange::Failure;
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
 use crate::upstream::{DialError, Hold};
@@ -57,7 +59,7 @@ pub(super) struct Connection {
     pub(super) endpoint: Option<Hold>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
-    pub(super) exchanges: u64,
+    pub(super) exchanges: Cell<u64>,
     _permit: Permit,
 }
 
@@ -75,6 +77,10 @@ impl Ending {
 
     pub(super) fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
         Self { cause, side, detail: Some(detail.to_string()) }
+    }
+
+    pub(super) fn of(failure: Failure) -> Self {
+        Self::because(failure.cause, failure.side, failure.detail)
     }
 }
 
@@ -106,7 +112,7 @@ impl Connection {
             connect: None,
             endpoint: None,
             spoke: false,
-            exchanges: 0,
+            exchanges: Cell::new(0),
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -311,7 +317,7 @@ impl Connection {
         let start = Instant::now();
         let introduction = relaying.proxy_protocol.map(|version| Introduction {
             version,
-            addresses: self.addresses(&client.socket),
+            addresses: self.addresses(|| listen::local_address(&client.socket).ok()),
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
@@ -338,9 +344,12 @@ impl Connection {
     }
 
     /// The client's address and the one it connected to.
-    pub(super) fn addresses(&self, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn addresses(
+        &self,
+        local: impl FnOnce() -> Option<SocketAddr>,
+    ) -> Option<(SocketAddr, SocketAddr)> {
         let Peer::Ip(client) = self.client else { return None };
-        let destination = self.destination.or_else(|| listen::local_address(socket).ok())?;
+        let destination = self.destination.or_else(local)?;
         Some((client, destination))
     }
 
@@ -402,7 +411,7 @@ impl Connection {
         if empty && ending.side == Side::Downstream {
             return;
         }
-        if self.exchanges > 0 && matches!(self.listener.service, Service::Http(_)) {
+        if self.exchanges.get() > 0 && matches!(self.listener.service, Service::Http(_)) {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {

@@ -7,20 +7,21 @@ use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding;
-use lockgate_http::h1::{encode, framing, parse};
+use lockgate_http::h1::{framing, parse};
 use lockgate_http::head::{BodyLength, Method, RequestHead};
-use lockgate_net::listen::Peer;
 use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
 use super::connection::{Connection, Ending};
-use super::serve::{Asking, Next};
+use super::own::deliver;
+use super::serve::{Asking, Next, Serving};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
-use crate::answer::{Advice, Body, ErrorAnswer, Fault, Form, Page};
+use crate::answer::{ErrorAnswer, Fault, Form};
+use crate::body::ReadError;
 use crate::clock::{Cut, Waiting};
 use crate::exchange::Failure;
-use crate::h1::{Link, ReadError};
+use crate::h1::Link;
 use crate::site::Sites;
 use crate::upstream::{InFlight, Lease};
 
@@ -31,21 +32,6 @@ const LINGER: Duration = Duration::from_secs(30);
 const SILENCE: Duration = Duration::from_secs(2);
 /// What is read of it in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
-
-/// What goes beside an answer that we give ourselves.
-#[derive(Debug, Default)]
-pub(super) struct Words<'a> {
-    /// The request's id.
-    pub(super) id: &'a str,
-    /// The status, where it is not the usual one.
-    pub(super) status: Option<u16>,
-    /// What the client is asked to do.
-    pub(super) advice: Advice<'a>,
-    /// What is shown instead of our own page.
-    pub(super) page: Option<&'a Page>,
-    /// What the client likes to read.
-    pub(super) form: Form,
-}
 
 /// What came of a connection that spoke HTTP.
 pub(super) enum Served {
@@ -68,7 +54,7 @@ impl Connection {
     /// Serves requests until the connection is over, or speaks something else.
     pub(super) async fn http(&mut self, client: Client, sites: &Sites) -> Served {
         let Client { socket, session, received, unsent } = client;
-        let mut asking = Asking::of(self);
+        let asking = Asking::of(self);
         let stream = Stream::new(socket, session, unsent);
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
@@ -77,7 +63,8 @@ impl Connection {
                 Ok(read) => read,
                 Err(ending) => return Served::Over(ending),
             };
-            let next = Box::pin(self.respond(&mut down, sites, &mut head, &mut asking, began)).await;
+            let serving = Serving { connection: self, sites, asking: &asking, guard: &self.guard };
+            let next = Box::pin(serving.respond(&mut down, &mut head, began)).await;
             let goes = matches!(next, Next::Close(_)) && says_goodbye(&head);
             self.worker.requests.give(head);
             match next {
@@ -163,41 +150,18 @@ impl Connection {
         self.spoke |= began.is_some();
         if let Some(fault) = failure.fault {
             let id = self.worker.shared.request_ids.id(self.id, 0);
-            let words = Words { id: id.as_str(), ..Words::default() };
-            let sent = self.say(down, fault, Method::Other, &words, false);
+            let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
+            let (mut answer, body) = error.make(Form::default(), None);
+            answer.fields.append(b"Date", &self.worker.date());
+            self.guard.phase(LINGER);
+            // Whether it arrives or not, the connection is over.
+            let _ = deliver(down, &self.guard, &RequestHead::default(), &answer, &body, false).await;
             self.linger(down).await;
-            self.unread(id, began.unwrap_or_else(Instant::now), sent, failure, sites);
+            let began = began.unwrap_or_else(Instant::now);
+            self.unread(id, began, body.len() as u64, failure, sites);
             return Err(Ending::new(fault.cause(), fault.side()));
         }
         Err(Ending::because(failure.cause, failure.side, failure.detail))
-    }
-
-    /// Writes an answer of our own, still to be sent; the length of its body.
-    pub(super) fn say(
-        &self,
-        down: &mut Link,
-        fault: Fault,
-        method: Method,
-        words: &Words<'_>,
-        keep: bool,
-    ) -> u64 {
-        down.writer.discard();
-        let usual = ErrorAnswer::of(fault);
-        let answer = ErrorAnswer {
-            id: words.id,
-            status: words.status.unwrap_or(usual.status),
-            advice: words.advice,
-            ..usual
-        };
-        let body = if method == Method::Head { Body::Withheld } else { Body::Sent };
-        let date = self.worker.date();
-        let written = answer.write(down.writer.head(), words.form, words.page, body, |out| {
-            encode::field(out, b"Date", &date);
-            if !keep {
-                out.extend_from_slice(b"Connection: close\r\n");
-            }
-        });
-        written as u64
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
@@ -242,7 +206,7 @@ impl Connection {
         let mut up = *link;
         self.endpoint = Some(hold);
         // Its bytes are in the connection's own line.
-        self.exchanges = 0;
+        self.exchanges.set(0);
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
         let early = up.reader.take_received();
@@ -277,13 +241,5 @@ async fn part(stream: &mut Stream) {
     if stream.is_secure() {
         // Who has gone already does not miss it.
         let _ = poll_fn(|cx| Poll::Ready(stream.poll_finish(cx).is_ready())).await;
-    }
-}
-
-/// The address of a peer as text for endpoints.
-pub(super) fn text_of(peer: Peer) -> String {
-    match peer {
-        Peer::Ip(address) => address.ip().to_canonical().to_string(),
-        Peer::Unix => "unknown".to_owned(),
     }
 }

@@ -1,23 +1,32 @@
-//! Answers of our own: what the configuration says, and what is said where nothing else can be.
+//! Answers of our own: errors, and what the configuration says.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::task::ready;
 
-use lockgate_http::fields::{Fields, Known};
-use lockgate_http::h1::encode;
-use lockgate_http::head::{Method, RequestHead, Version};
-use lockgate_http::status::reason;
+use lockgate_http::fields::Known;
+use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
-use super::connection::{Connection, Ending};
-use super::http::Words;
+use super::connection::{Ending, cut_short};
 use super::seen::Seen;
-use super::serve::Next;
+use super::serve::{Next, Serving};
 use crate::access_log::{Cause, Side};
-use crate::answer::{Advice, Fault, Form, Pages};
-use crate::clock::{Pace, Waiting};
-use crate::exchange::Failure;
-use crate::h1::Link;
+use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages};
+use crate::clock::{Guard, Pace, Waiting};
+use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
 use crate::transform::Values;
+
+/// What goes beside an answer that we give ourselves.
+#[derive(Debug, Default)]
+struct Words<'a> {
+    /// The status, where it is not the usual one.
+    status: Option<u16>,
+    /// What the client is asked to do.
+    advice: Advice<'a>,
+    /// What is shown instead of our own page.
+    page: Option<&'a Page>,
+}
 
 /// A refusal, and what goes with it.
 pub(super) struct Refusal<'a> {
@@ -62,13 +71,12 @@ impl Own<'_> {
     }
 }
 
-impl Connection {
+impl Serving<'_> {
     /// Refuses a request that nothing was done for.
-    pub(super) async fn decline(
+    pub(super) async fn decline<D: Downstream>(
         &self,
-        down: &mut Link,
+        down: &mut D,
         head: &RequestHead,
-        sites: &Sites,
         seen: &mut Seen<'_>,
         refusal: Refusal<'_>,
         keep: bool,
@@ -76,34 +84,32 @@ impl Connection {
         let Refusal { fault, detail, status, advice, allow } = refusal;
         let advice = if allow.is_empty() { advice } else { Advice::Allow(&allow) };
         let words = Words { status, advice, ..Words::default() };
-        self.tell(down, head, sites, seen, Failure::because(fault, detail), words, keep).await
+        self.tell(down, head, seen, Failure::because(fault, detail), words, keep).await
     }
 
     /// Says that no endpoint has answered, if there is somebody to tell.
-    pub(super) async fn fail(
+    pub(super) async fn fail<D: Downstream>(
         &self,
-        down: &mut Link,
+        down: &mut D,
         head: &RequestHead,
-        sites: &Sites,
         seen: &mut Seen<'_>,
         failure: Failure,
         keep: bool,
     ) -> Next {
         let upstream = seen.upstream.filter(|_| failure.fault == Some(Fault::NoEndpoint));
         let maintenance = upstream.and_then(|upstream| {
-            let (status, page) = self.worker.upstream(upstream).pool().settings.maintenance.as_ref()?;
+            let pool = self.connection.worker.upstream(upstream).pool();
+            let (status, page) = pool.settings.maintenance.as_ref()?;
             Some(Words { status: Some(*status), page: Some(page), ..Words::default() })
         });
-        self.tell(down, head, sites, seen, failure, maintenance.unwrap_or_default(), keep).await
+        self.tell(down, head, seen, failure, maintenance.unwrap_or_default(), keep).await
     }
 
     /// Answers by an error, unless there is nobody to tell; `words` have what is not usual about it.
-    #[expect(clippy::too_many_arguments, reason = "all that is known of a failed exchange")]
-    async fn tell(
+    async fn tell<D: Downstream>(
         &self,
-        down: &mut Link,
+        down: &mut D,
         head: &RequestHead,
-        sites: &Sites,
         seen: &mut Seen<'_>,
         failure: Failure,
         words: Words<'_>,
@@ -114,93 +120,107 @@ impl Connection {
         seen.failure = Some(failure);
         let Some(fault) = fault else { return Next::End(ending) };
         let id = seen.id;
-        let status = words.status.unwrap_or(fault.status());
-        let page = words.page.or_else(|| pages(sites, seen)?.get(status));
-        let form = Form::of_accept(head.fields.named(b"accept"));
-        let keep = self.stays(down, keep) && head.version == Version::Http11;
-        seen.sent = self.say(down, fault, head.method, &Words { id: id.as_str(), page, form, ..words }, keep);
-        seen.outcome.status = status;
-        self.flush(down, rates(sites, seen), keep, ending).await
-    }
-
-    /// Whether another request may follow the answer. What a client still sends when it has one is not waited for.
-    fn stays(&self, down: &Link, keep: bool) -> bool {
-        keep && down.reader.has_ended() && !self.worker.is_stopping()
+        let usual = ErrorAnswer::of(fault);
+        let status = words.status.unwrap_or(usual.status);
+        let error = ErrorAnswer { id: id.as_str(), status, advice: words.advice, ..usual };
+        let page = words.page.or_else(|| pages(self.sites, seen)?.get(status));
+        let (mut answer, body) = error.make(Form::of_accept(head.fields.named(b"accept")), page);
+        answer.fields.append(b"Date", &self.connection.worker.date());
+        let keep = keep && head.version >= Version::Http11;
+        down.discard();
+        self.send(down, head, seen, &answer, &body, keep, ending).await
     }
 
     /// Answers by what the configuration says.
-    #[expect(clippy::too_many_arguments, reason = "all that an answer is made of")]
-    pub(super) async fn own(
+    pub(super) async fn own<D: Downstream>(
         &self,
-        down: &mut Link,
+        down: &mut D,
         head: &RequestHead,
-        sites: &Sites,
-        route: &Route,
-        values: &Values<'_>,
+        seen: &mut Seen<'_>,
+        (route, values): (&Route, &Values<'_>),
         own: &Own<'_>,
         keep: bool,
-        seen: &mut Seen<'_>,
     ) -> Next {
-        let keep = self.stays(down, keep);
-        let mut fields = Fields::default();
+        let mut answer = ResponseHead::of(own.status);
+        let fields = &mut answer.fields;
         if let Some(location) = own.location {
             fields.append(b"Location", location);
         }
         if !own.media_type.is_empty() && !own.body.is_empty() {
             fields.append(b"Content-Type", own.media_type.as_bytes());
         }
-        let mut scratch = self.worker.blocks.text();
-        route.rules.headers.apply(&mut fields, values, &mut scratch);
-        self.worker.blocks.take_back(scratch);
-        let out = down.writer.head();
-        encode::status_line(out, own.status, reason(own.status).as_bytes());
+        let worker = &self.connection.worker;
+        let mut scratch = worker.blocks.text();
+        route.rules.headers.apply(fields, values, &mut scratch);
+        worker.blocks.take_back(scratch);
         if fields.first(Known::Date).is_none() {
-            encode::field(out, b"Date", &self.worker.date());
+            fields.append(b"Date", &worker.date());
         }
-        fields.write(out, |_| true);
-        if !matches!(own.status, 204 | 304) {
-            encode::content_length(out, own.body.len() as u64);
+        let mut body = own.body;
+        if matches!(own.status, 204 | 304) {
+            body = b"";
+        } else {
+            fields.append(b"Content-Length", itoa::Buffer::new().format(body.len()).as_bytes());
         }
-        if !keep {
-            out.extend_from_slice(b"Connection: close\r\n");
-        } else if head.version == Version::Http10 {
-            out.extend_from_slice(b"Connection: keep-alive\r\n");
-        }
-        encode::end(out);
-        if head.method != Method::Head && !matches!(own.status, 204 | 304) {
-            out.extend_from_slice(own.body);
-            seen.sent = own.body.len() as u64;
-        }
-        seen.outcome.status = own.status;
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
-        self.flush(down, rates(sites, seen), keep, ending).await
+        self.send(down, head, seen, &answer, body, keep, ending).await
     }
 
     /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
-    pub(super) async fn flush(&self, down: &mut Link, rates: Rates, keep: bool, ending: Ending) -> Next {
+    #[expect(clippy::too_many_arguments, reason = "the request, the answer, and what follows it")]
+    async fn send<D: Downstream>(
+        &self,
+        down: &mut D,
+        head: &RequestHead,
+        seen: &mut Seen<'_>,
+        answer: &ResponseHead,
+        body: &[u8],
+        keep: bool,
+        ending: Ending,
+    ) -> Next {
+        // What a client still sends when it has an answer is not waited for.
+        let keep = keep && down.is_over() && !self.connection.worker.is_stopping();
+        let body = if head.method == Method::Head { b"" } else { body };
+        seen.outcome.status = answer.status;
+        seen.sent = body.len() as u64;
         // What was late so far, the head or an endpoint, is what the answer may be about.
         self.guard.settle();
-        let watch = self.guard.watch();
-        watch.hold_to(pace(rates));
-        watch.waits(Waiting::ForRoom);
-        let Link { stream, writer, .. } = down;
-        let sent = watch.meter.sent.get() + writer.pending() as u64;
-        let flushed = self.guard.within(std::future::poll_fn(|cx| {
-            let flushed = writer.poll_flush(cx, stream);
-            watch.meter.sent.set(sent - writer.pending() as u64);
-            flushed
-        }));
-        let flushed = flushed.await;
-        watch.waits(Waiting::Otherwise);
-        match flushed {
-            Ok(Ok(())) if keep => Next::Request,
-            Ok(Ok(())) => Next::Close(ending),
-            Ok(Err(error)) => {
-                let failure = Failure::client(&error);
-                Next::End(Ending::because(failure.cause, failure.side, failure.detail))
-            }
-            Err(cut) => Next::End(super::connection::cut_short(cut, "answer")),
+        self.guard.watch().hold_to(pace(rates(self.sites, seen)));
+        match deliver(down, self.guard, head, answer, body, keep).await {
+            Ok(()) if keep => Next::Request,
+            Ok(()) => Next::Close(ending),
+            Err(ending) => Next::End(ending),
         }
+    }
+}
+
+/// Sends a whole answer.
+pub(super) async fn deliver<D: Downstream>(
+    down: &mut D,
+    guard: &Guard,
+    head: &RequestHead,
+    answer: &ResponseHead,
+    body: &[u8],
+    keep: bool,
+) -> Result<(), Ending> {
+    let watch = guard.watch();
+    watch.waits(Waiting::ForRoom);
+    let length = if body.is_empty() { BodyLength::Empty } else { BodyLength::Known(body.len() as u64) };
+    down.respond(head, answer, length, keep);
+    let before = watch.meter.sent.get();
+    let mut sent = 0;
+    let delivered = guard.within(poll_fn(|cx| {
+        while !down.is_taken() {
+            sent += ready!(down.poll_take(cx, &body[sent..], true))?;
+            watch.meter.sent.set(before + sent as u64);
+        }
+        down.poll_flush(cx)
+    }));
+    let delivered = delivered.await;
+    watch.waits(Waiting::Otherwise);
+    match delivered {
+        Ok(delivered) => delivered.map_err(|error| Ending::of(Failure::client(&error))),
+        Err(cut) => Err(cut_short(cut, "answer")),
     }
 }
 

@@ -51,14 +51,7 @@ impl Seen<'_> {
 
 impl Connection {
     /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
-    pub(super) fn unread(
-        &mut self,
-        id: RequestId,
-        began: Instant,
-        sent: u64,
-        failure: Failure,
-        sites: &Sites,
-    ) {
+    pub(super) fn unread(&self, id: RequestId, began: Instant, sent: u64, failure: Failure, sites: &Sites) {
         let mut seen = Seen::new(id, began, ip_of(self.client));
         seen.sent = sent;
         seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
@@ -67,8 +60,8 @@ impl Connection {
     }
 
     /// Counts an exchange that is over, and writes its line.
-    pub(super) fn note(&mut self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
-        self.exchanges += 1;
+    pub(super) fn note(&self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
+        self.exchanges.set(self.exchanges.get() + 1);
         let took = seen.began.elapsed();
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
@@ -118,7 +111,11 @@ impl Connection {
                 scheme: if negotiated.is_some() { "https" } else { "http" },
                 host: asked(head).map_or(b"", |asked| asked.host),
                 target: head.target(),
-                protocol: if head.version == Version::Http11 { "HTTP/1.1" } else { "HTTP/1.0" },
+                protocol: match head.version {
+                    Version::Http10 => "HTTP/1.0",
+                    Version::Http11 => "HTTP/1.1",
+                    Version::Http2 => "HTTP/2.0",
+                },
                 user: seen.user.as_deref().map(str::as_bytes),
                 referer: head.fields.named(b"referer").next(),
                 user_agent: head.fields.named(b"user-agent").next(),

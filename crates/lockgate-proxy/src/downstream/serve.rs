@@ -4,30 +4,27 @@ mod admit;
 mod find;
 
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client, Recipient};
-use lockgate_http::h1::framing;
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
-use lockgate_net::socket::Socket;
 
 use super::connection::{Connection, Ending};
-use super::http::text_of;
 use super::own::{Own, Refusal, pace, secure_target};
 use super::seen::Seen;
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Introduction;
 use crate::answer::Fault;
-use crate::clock::Waiting;
-use crate::exchange::{Exchange, Failure};
-use crate::h1::Link;
+use crate::body::ReadError;
+use crate::clock::{Guard, Waiting};
+use crate::exchange::{Downstream, Exchange, Failure, Request};
+use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Action, Fixed, Route, Sites};
 use crate::transform::Values;
@@ -54,7 +51,7 @@ pub(super) enum Next {
     },
 }
 
-/// What the exchanges of one connection have in common.
+/// What the exchanges of one client's connection have in common.
 #[derive(Debug)]
 pub(super) struct Asking {
     /// The other end, or whom a PROXY header named.
@@ -63,9 +60,19 @@ pub(super) struct Asking {
     /// Whence and where to it connected, once that was asked for: a system call that few connections need.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
-    requests: u64,
-    /// Its connection to an endpoint that is told of it.
-    private: Option<Private>,
+    requests: Cell<u64>,
+    /// Its connections to endpoints that are told of it.
+    private: RefCell<Vec<Private>>,
+}
+
+/// A request's place: its connection, and what it is served by.
+#[derive(Clone, Copy)]
+pub(super) struct Serving<'s> {
+    pub(super) connection: &'s Connection,
+    pub(super) sites: &'s Sites,
+    pub(super) asking: &'s Asking,
+    /// The deadlines of this request.
+    pub(super) guard: &'s Guard,
 }
 
 impl Asking {
@@ -74,132 +81,126 @@ impl Asking {
         // Whoever may open the socket's file was let in by its permissions.
         let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
         let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
-        Self { ip, client, addresses: OnceCell::new(), requests: 0, private: None }
-    }
-
-    fn addresses(&self, connection: &Connection, socket: &Socket) -> Option<(SocketAddr, SocketAddr)> {
-        *self.addresses.get_or_init(|| connection.addresses(socket))
+        Self { ip, client, addresses: OnceCell::new(), requests: Cell::new(0), private: RefCell::default() }
     }
 }
 
-impl Connection {
+impl<'s> Serving<'s> {
+    /// Whence and where to the client connected.
+    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+        *self.asking.addresses.get_or_init(|| self.connection.addresses(|| down.local_address()))
+    }
+
     /// Answers one request.
-    pub(super) async fn respond(
-        &mut self,
-        down: &mut Link,
-        sites: &Sites,
+    pub(super) async fn respond<D: Downstream>(
+        &self,
+        down: &mut D,
         head: &mut RequestHead,
-        asking: &mut Asking,
         began: Instant,
     ) -> Next {
-        asking.requests += 1;
-        let id = self.request_id(head, asking);
-        let mut seen = Seen::new(id, began, client(&head.fields, asking, self));
-        let next = self.answer(down, sites, head, asking, &mut seen).await;
+        self.asking.requests.set(self.asking.requests.get() + 1);
+        let id = self.request_id(head);
+        let mut seen = Seen::new(id, began, self.client(&head.fields));
+        let next = self.answer(down, head, &mut seen).await;
         if let Some(site) = seen.site {
-            self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.dec();
+            self.cells(site).in_flight.dec();
         }
-        self.note(head, sites, &seen);
+        self.connection.note(head, self.sites, &seen);
         next
     }
 
-    fn request_id(&self, head: &RequestHead, asking: &Asking) -> RequestId {
-        let told = asking.client.is_trusted().then(|| head.fields.first(Known::XRequestId)).flatten();
-        told.and_then(RequestId::accept)
-            .unwrap_or_else(|| self.worker.shared.request_ids.id(self.id, asking.requests))
+    /// What a site counts.
+    fn cells(&self, site: usize) -> &'s SiteCells {
+        self.connection.worker.cells.http.site(Some(self.sites.sites[site].place))
     }
 
-    async fn answer<'s>(
-        &mut self,
-        down: &mut Link,
-        sites: &'s Sites,
-        head: &mut RequestHead,
-        asking: &mut Asking,
-        seen: &mut Seen<'s>,
-    ) -> Next {
+    fn request_id(&self, head: &RequestHead) -> RequestId {
+        let told = self.asking.client.is_trusted().then(|| head.fields.first(Known::XRequestId)).flatten();
+        let ids = &self.connection.worker.shared.request_ids;
+        told.and_then(RequestId::accept)
+            .unwrap_or_else(|| ids.id(self.connection.id, self.asking.requests.get()))
+    }
+
+    async fn answer<D: Downstream>(&self, down: &mut D, head: &mut RequestHead, seen: &mut Seen<'s>) -> Next {
         // Until it is certain where this request ends, none can follow it.
         let mut keep = false;
-        match self.attend(down, sites, head, asking, seen, &mut keep).await {
+        match self.attend(down, head, seen, &mut keep).await {
             Ok(next) => next,
             Err(refusal) => {
                 // Behind what could not be read, or a CONNECT, may be what is no HTTP.
                 let keep = keep && refusal.fault != Fault::Malformed && head.method != Method::Connect;
-                self.decline(down, head, sites, seen, refusal, keep).await
+                self.decline(down, head, seen, refusal, keep).await
             }
         }
     }
 
     /// Answers by what the request's route says; `keep` is whether another may follow it.
-    async fn attend<'s>(
-        &mut self,
-        down: &mut Link,
-        sites: &'s Sites,
+    async fn attend<D: Downstream>(
+        &self,
+        down: &mut D,
         head: &mut RequestHead,
-        asking: &mut Asking,
         seen: &mut Seen<'s>,
         keep: &mut bool,
     ) -> Result<Next, Refusal<'s>> {
-        let length = framing::request(head).map_err(|error| {
-            let fault = if error.status() == 501 { Fault::NotImplemented } else { Fault::Malformed };
-            Refusal::because(fault, error.to_string())
+        let Self { connection, sites, asking, guard } = *self;
+        let worker = &connection.worker;
+        let length = down.begin_request(head).map_err(|error| match error {
+            ReadError::Framing(error) if error.status() == 501 => {
+                Refusal::because(Fault::NotImplemented, error.to_string())
+            }
+            error => Refusal::malformed(&error),
         })?;
-        down.reader.begin_body(length).map_err(|error| Refusal::malformed(&error))?;
         let recipient = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
-        let last = asking.requests >= sites.requests || self.worker.is_stopping();
+        let last = asking.requests.get() >= sites.requests || worker.is_stopping();
         *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
         let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
-        let Found { route, pattern } = self.find(sites, head, &first, asking.client.is_trusted(), seen)?;
+        let Found { route, pattern } = self.find(head, &first, seen)?;
         seen.route = Some(route);
         self.admit(route, head, length, seen).await?;
-        down.reader.allow(route.rules.body_max.unwrap_or(u64::MAX));
+        down.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.
         let asked = if route.rules.request_headers.is_empty() {
             first
         } else {
-            let host = host(&first, || asking.addresses(self, down.stream.socket())).into_owned();
+            let host = host(&first, || self.addresses(down)).into_owned();
             self.transform(route, &host, head, seen);
             asked(head).map_err(|error| Refusal::malformed(&error))?
         };
-        let host = host(&asked, || asking.addresses(self, down.stream.socket()));
+        let host = host(&asked, || self.addresses(down));
         let (id, client) = (seen.id, seen.client);
         let values = Values {
             path: asked.path,
             query: asked.query,
             host: &host,
-            secure: self.negotiated.is_some(),
+            secure: connection.negotiated.is_some(),
             method: head.method_name(),
             client,
             id: id.as_bytes(),
         };
         if let (Action::Proxy(proxy), Recipient::Next) = (&route.action, recipient) {
-            let worker = Rc::clone(&self.worker);
             let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
-            let addresses = told.then(|| asking.addresses(self, down.stream.socket())).flatten();
-            self.guard.watch().hold_to(pace(route.rules.rates));
+            let addresses = told.then(|| self.addresses(down)).flatten();
+            guard.watch().hold_to(pace(route.rules.rates));
             seen.upstream = Some(proxy.upstream);
+            let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
+            let (client, rules) = (&asking.client, &route.rules);
+            let request = Request { worker, head, asked, length, client, values, pattern, rules };
             let result = proxy
                 .run(&mut Exchange {
-                    worker: &worker,
-                    guard: &self.guard,
+                    request,
+                    guard,
                     down,
-                    private: &mut asking.private,
+                    private: &asking.private,
                     introduction: &|version| self.introduce(version, addresses),
-                    head,
-                    asked,
-                    length,
-                    client: &asking.client,
-                    values,
-                    pattern,
-                    cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
-                    rules: &route.rules,
+                    cells,
                     began: seen.began,
                     keep: *keep,
                     outcome: &mut seen.outcome,
                 })
                 .await;
-            return Ok(self.proxied(down, sites, head, seen, proxy.tunnel_idle, result, *keep).await);
+            return Ok(self.proxied(down, head, seen, proxy.tunnel_idle, result, *keep).await);
         }
-        let mut text = self.worker.blocks.text();
+        let mut text = worker.blocks.text();
         let own = match &route.action {
             Action::Proxy(_) if head.method == Method::Options => Own::of(204),
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
@@ -220,17 +221,15 @@ impl Connection {
                 Own { media_type, body: &text, ..Own::of(*status) }
             }
         };
-        let next = self.own(down, head, sites, route, &values, &own, *keep, seen).await;
-        self.worker.blocks.take_back(text);
+        let next = self.own(down, head, seen, (route, &values), &own, *keep).await;
+        worker.blocks.take_back(text);
         Ok(next)
     }
 
     /// What follows a request that went to an endpoint.
-    #[expect(clippy::too_many_arguments, reason = "all that came of an exchange")]
-    async fn proxied(
+    async fn proxied<D: Downstream>(
         &self,
-        down: &mut Link,
-        sites: &Sites,
+        down: &mut D,
         head: &RequestHead,
         seen: &mut Seen<'_>,
         tunnel_idle: Duration,
@@ -238,21 +237,21 @@ impl Connection {
         keep: bool,
     ) -> Next {
         self.guard.watch().waits(Waiting::Otherwise);
-        seen.received = down.reader.taken();
+        seen.received = down.taken();
         let answered = seen.outcome.status != 0;
         match result {
-            Err(failure) if !answered => return self.fail(down, head, sites, seen, failure, keep).await,
+            Err(failure) if !answered => return self.fail(down, head, seen, failure, keep).await,
             Err(failure) => {
-                seen.sent = down.writer.moved();
+                seen.sent = down.moved();
                 let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
                 seen.failure = Some(failure);
                 return Next::End(ending);
             }
-            Ok(()) => seen.sent = down.writer.moved(),
+            Ok(()) => seen.sent = down.moved(),
         }
         match seen.outcome.switched.take() {
             Some(lease) => {
-                let site = seen.site.map(|site| sites.sites[site].place);
+                let site = seen.site.map(|site| self.sites.sites[site].place);
                 Next::Tunnel { lease, idle: tunnel_idle, site }
             }
             None if seen.outcome.reusable => Next::Request,
@@ -269,47 +268,48 @@ impl Connection {
             path: &path,
             query: query.as_deref(),
             host,
-            secure: self.negotiated.is_some(),
+            secure: self.connection.negotiated.is_some(),
             method: &method,
             client: seen.client,
             id: seen.id.as_bytes(),
         };
         forwarding::detach(&mut head.fields);
-        let mut scratch = self.worker.blocks.text();
+        let blocks = &self.connection.worker.blocks;
+        let mut scratch = blocks.text();
         route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
-        self.worker.blocks.take_back(scratch);
+        blocks.take_back(scratch);
     }
 
     fn introduce(&self, version: ProxyVersion, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
         let introduction = Introduction {
             version,
             addresses,
-            server_name: self.server_name.as_deref(),
-            negotiated: self.negotiated.as_deref(),
+            server_name: self.connection.server_name.as_deref(),
+            negotiated: self.connection.negotiated.as_deref(),
         };
         let mut header = Vec::new();
         introduction.encode(&mut header);
         header
     }
-}
 
-/// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
-fn client(fields: &Fields, asking: &Asking, connection: &Connection) -> IpAddr {
-    let mut client = asking.ip;
-    if !asking.client.is_trusted() {
-        return client;
-    }
-    let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();
-    for hop in told.into_iter().rev() {
-        let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
-            break;
-        };
-        client = ip.to_canonical();
-        if !(connection.worker.shared.trusted)(client) {
-            break;
+    /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
+    fn client(&self, fields: &Fields) -> IpAddr {
+        let mut client = self.asking.ip;
+        if !self.asking.client.is_trusted() {
+            return client;
         }
+        let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();
+        for hop in told.into_iter().rev() {
+            let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
+                break;
+            };
+            client = ip.to_canonical();
+            if !(self.connection.worker.shared.trusted)(client) {
+                break;
+            }
+        }
+        client
     }
-    client
 }
 
 /// The address of a peer; of one that has none, that of nobody.
@@ -317,6 +317,14 @@ pub(super) fn ip_of(peer: Peer) -> IpAddr {
     match peer {
         Peer::Ip(address) => address.ip().to_canonical(),
         Peer::Unix => Ipv4Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The address of a peer as text for endpoints.
+fn text_of(peer: Peer) -> String {
+    match peer {
+        Peer::Ip(address) => address.ip().to_canonical().to_string(),
+        Peer::Unix => "unknown".to_owned(),
     }
 }
 

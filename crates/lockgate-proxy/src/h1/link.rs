@@ -1,10 +1,18 @@
 //! A connection that speaks HTTP/1: its bytes, what is being read and what is being written.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::{framing, parse};
+use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+use lockgate_net::listen;
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::{Reader, Writer};
+use super::{Reader, Writer, heads};
+use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::exchange::{Downstream, Request};
 
 /// One connection.
 #[derive(Debug)]
@@ -21,5 +29,154 @@ impl Link {
     /// A connection on which nothing was said; `received` was read already.
     pub fn new(stream: Stream, blocks: &Rc<Blocks>, received: &[u8]) -> Self {
         Self { stream, reader: Reader::new(blocks, received), writer: Writer::new(blocks) }
+    }
+
+    /// Begins a request, which leaves with the first data or by a flush.
+    pub fn ask(&mut self, request: &Request<'_>) {
+        heads::request(request, self.writer.head());
+        self.writer.begin_body(request.length);
+    }
+
+    /// Reads until there is the head of an answer; `false` when the connection ended before it had begun.
+    ///
+    /// # Errors
+    /// When the head is refused, or the connection ends within it.
+    pub fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &mut ResponseHead,
+    ) -> Poll<Result<bool, ReadError>> {
+        self.reader.poll_head(cx, &mut self.stream, |input, progress, limits| {
+            parse::response(input, progress, limits, answer)
+        })
+    }
+
+    /// Begins the body of the answer whose head was read.
+    ///
+    /// # Errors
+    /// When what has come is no such body.
+    pub fn begin_answer(&mut self, length: BodyLength) -> Result<(), ReadError> {
+        self.reader.begin_body(length)
+    }
+
+    /// Whether any byte of the request has left, or may have.
+    pub fn has_sent(&self) -> bool {
+        self.writer.has_sent()
+    }
+
+    /// Whether nothing of the request is held: all of it has left.
+    pub fn is_flushed(&self) -> bool {
+        self.writer.has_ended() && !self.writer.holds_bytes()
+    }
+
+    /// Whether nothing of this exchange is left on the connection, and nothing has come behind it.
+    pub fn is_spent(&self) -> bool {
+        self.is_flushed() && !self.reader.holds_bytes()
+    }
+}
+
+impl Source for Link {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        self.reader.poll_data(cx, &mut self.stream)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.reader.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.reader.consume(count);
+    }
+
+    fn is_last(&self) -> bool {
+        self.reader.is_last()
+    }
+
+    fn is_over(&self) -> bool {
+        self.reader.has_ended()
+    }
+
+    fn taken(&self) -> u64 {
+        self.reader.taken()
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        self.reader.trailers()
+    }
+
+    fn settle(&mut self) {
+        self.reader.settle();
+    }
+}
+
+impl Sink for Link {
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.writer.poll_data(cx, &mut self.stream, data, last).map_err(WriteError::from)
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        self.writer.finish(trailers, passes);
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.writer.poll_flush(cx, &mut self.stream).map_err(WriteError::from)
+    }
+
+    fn is_taken(&self) -> bool {
+        self.writer.has_ended()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.writer.is_blocked()
+    }
+
+    fn moved(&self) -> u64 {
+        self.writer.moved()
+    }
+}
+
+impl Downstream for Link {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_gone(cx)
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        listen::local_address(self.stream.socket()).ok()
+    }
+
+    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
+        let length = framing::request(head)?;
+        self.reader.begin_body(length)?;
+        Ok(length)
+    }
+
+    fn allow(&mut self, most: u64) {
+        self.reader.allow(most);
+    }
+
+    fn interim(&mut self, request: &RequestHead, answer: &ResponseHead) {
+        heads::interim(request, answer, self.writer.head());
+    }
+
+    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool) {
+        heads::response(request, answer, length, keep, self.writer.head());
+        self.writer.begin_body(length);
+    }
+
+    fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {
+        heads::switched(answer, self.writer.head());
+    }
+
+    fn discard(&mut self) {
+        self.writer.discard();
+    }
+
+    fn abort(&mut self) {
+        self.stream.socket().reset_on_close();
     }
 }

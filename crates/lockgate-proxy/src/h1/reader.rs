@@ -9,31 +9,13 @@ use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding;
-use lockgate_http::h1::body::{BodyError, Decoder, Part};
+use lockgate_http::h1::body::{Decoder, Part};
 use lockgate_http::h1::parse::Progress;
 use lockgate_http::h1::{HeadError, Limits};
 use lockgate_http::head::BodyLength;
-use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
+use lockgate_net::stream::{Blocks, Inbox, Stream};
 
-/// Why a message could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The connection has broken.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-    /// Its head is refused.
-    #[error(transparent)]
-    Head(#[from] HeadError),
-    /// Its body is refused.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// The connection has ended in the middle of it.
-    #[error("ended in the middle of a message")]
-    Cut,
-    /// Its body is longer than it may be.
-    #[error("the body is longer than it may be")]
-    TooLong,
-}
+use crate::body::ReadError;
 
 /// What one connection sends us.
 #[derive(Debug)]

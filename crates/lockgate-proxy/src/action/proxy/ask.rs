@@ -5,17 +5,18 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use lockgate_http::fields::Known;
-use lockgate_http::h1::{HeadError, parse};
-use lockgate_http::head::{BodyLength, ResponseHead, Version};
+use lockgate_http::h1::HeadError;
+use lockgate_http::head::{BodyLength, ResponseHead};
 
+use super::Proxy;
 use super::replay::Replay;
 use super::upload::{self, Upload};
-use super::{Proxy, heads};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
+use crate::body::{ReadError, Sink};
 use crate::clock::{Asked, Cut, Guard, Waiting};
-use crate::exchange::{Exchange, Failure};
-use crate::h1::{Link, ReadError};
+use crate::exchange::{Downstream, Exchange, Failure};
+use crate::h1::Link;
 use crate::site::Rules;
 use crate::upstream::Lease;
 
@@ -41,14 +42,14 @@ impl Unanswered {
     /// The endpoint broke off.
     fn broken(up: &Link, detail: String) -> Self {
         let failure = Failure::because(Fault::ConnectionTerminated, detail);
-        Self { failure, sent: up.writer.has_sent(), worth: true, late: false }
+        Self { failure, sent: up.has_sent(), worth: true, late: false }
     }
 
     /// We do not wait any longer.
     fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
         let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
-        Self { failure: Failure::cut(cut, fault), sent: up.writer.has_sent(), worth: late, late }
+        Self { failure: Failure::cut(cut, fault), sent: up.has_sent(), worth: late, late }
     }
 
     /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
@@ -60,28 +61,27 @@ impl Unanswered {
 
 impl Proxy {
     /// Sends the request, and reads until there is the head of an answer.
-    pub(super) async fn ask(
+    pub(super) async fn ask<D: Downstream>(
         &self,
-        exchange: &mut Exchange<'_>,
+        exchange: &mut Exchange<'_, D>,
         up: &mut Link,
         asked: Asked,
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
         let guard = exchange.guard;
-        let expects = exchange.head.fields.first(Known::Expect).is_some();
+        let expects = exchange.request.head.fields.first(Known::Expect).is_some();
         guard.settle();
-        heads::request(exchange, up.writer.head());
-        up.writer.begin_body(exchange.length);
+        up.ask(&exchange.request);
         exchange.outcome.awaited = false;
         let mut asking = Asking {
             guard,
-            rules: exchange.rules,
+            rules: exchange.request.rules,
             response: self.response,
             asked,
             uploaded: false,
             at_once: true,
-            invited: exchange.length == BodyLength::Empty || !expects,
+            invited: exchange.request.length == BodyLength::Empty || !expects,
             stuck: None,
             broken: None,
         };
@@ -138,7 +138,7 @@ impl Asking<'_> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut Link,
+        down: &mut impl Downstream,
         up: &mut Link,
         replay: &mut Replay,
         answer: &mut ResponseHead,
@@ -148,14 +148,12 @@ impl Asking<'_> {
         {
             return Poll::Ready(Err(Unanswered::end(failure)));
         }
-        let parse =
-            |input: &[u8], progress: &mut _, limits: &_| parse::response(input, progress, limits, answer);
-        let lost = match up.reader.poll_head(cx, &mut up.stream, parse) {
+        let lost = match up.poll_answer(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => "closed before it answered".to_owned(),
             Poll::Ready(Err(ReadError::Stream(error))) => error.to_string(),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
-            Poll::Pending if self.uploaded && down.stream.poll_gone(cx).is_ready() => {
+            Poll::Pending if self.uploaded && down.poll_gone(cx).is_ready() => {
                 let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }
@@ -169,7 +167,7 @@ impl Asking<'_> {
     fn upload(
         &mut self,
         cx: &mut Context<'_>,
-        down: &mut Link,
+        down: &mut impl Downstream,
         up: &mut Link,
         replay: &mut Replay,
     ) -> Result<(), Failure> {
@@ -187,14 +185,14 @@ impl Asking<'_> {
                 self.guard.watch().asked.set(Some(Asked { since, tried, ..self.asked }));
                 self.limit();
             }
-            Poll::Pending if !self.invited && down.reader.taken() == 0 => {
+            Poll::Pending if !self.invited && down.taken() == 0 => {
                 self.at_once = false;
                 self.guard.watch().waits(Waiting::Otherwise);
             }
             Poll::Pending => {
                 self.at_once = false;
                 self.invite();
-                let stuck = up.writer.is_blocked().then(|| up.writer.moved());
+                let stuck = up.is_blocked().then(|| up.moved());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() { self.limit() } else { self.guard.settle() }
@@ -227,14 +225,13 @@ fn unreadable(error: &ReadError) -> Unanswered {
     Unanswered::end(Failure::because(fault, error.to_string()))
 }
 
-/// Hands on an answer before the answer (RFC 9110 §15.2); HTTP/1.0 has none.
-async fn interim(exchange: &mut Exchange<'_>, answer: &ResponseHead) -> Result<(), Failure> {
-    if exchange.head.version != Version::Http11 {
-        return Ok(());
-    }
-    heads::interim(answer, exchange.down.writer.head());
-    let Link { stream, writer, .. } = &mut *exchange.down;
-    match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+/// Hands on an answer before the answer (RFC 9110 §15.2).
+async fn interim<D: Downstream>(
+    exchange: &mut Exchange<'_, D>,
+    answer: &ResponseHead,
+) -> Result<(), Failure> {
+    exchange.down.interim(exchange.request.head, answer);
+    match exchange.guard.within(poll_fn(|cx| exchange.down.poll_flush(cx))).await {
         Ok(flushed) => flushed.map_err(|error| Failure::client(&error)),
         // A part of it may have left: what we said now would be taken for its rest.
         Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),

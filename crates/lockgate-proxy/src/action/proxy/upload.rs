@@ -2,12 +2,10 @@
 
 use std::task::{Context, Poll, ready};
 
-use lockgate_net::stream::StreamError;
-
 use super::replay::Replay;
+use crate::body::{self, Sink, Source, WriteError, poll_pump};
 use crate::clock::{Guard, Waiting};
 use crate::exchange::Failure;
-use crate::h1::{self, Link, poll_pump};
 use crate::site::Rules;
 
 /// Why the request's body did not arrive.
@@ -23,30 +21,29 @@ pub(super) fn poll(
     cx: &mut Context<'_>,
     guard: &Guard,
     rules: &Rules,
-    down: &mut Link,
-    up: &mut Link,
+    down: &mut impl Source,
+    up: &mut impl Sink,
     replay: &mut Replay,
 ) -> Poll<Result<(), Upload>> {
-    let broken = |error: StreamError| Upload::Broken(error.to_string());
+    let broken = |error: WriteError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
-        let last = down.reader.has_ended() && down.reader.is_last();
-        let taken = ready!(up.writer.poll_data(cx, &mut up.stream, data, last)).map_err(broken)?;
+        let last = down.is_over() && down.is_last();
+        let taken = ready!(up.poll_take(cx, data, last)).map_err(broken)?;
         replay.sent(taken);
     }
     let meter = &guard.watch().meter;
-    let before = down.reader.taken();
-    let (source, sink) = ((&mut down.reader, &mut down.stream), (&mut up.writer, &mut up.stream));
-    let pumped = poll_pump(cx, source, sink, &rules.request_headers, |data| replay.keep(data));
-    meter.received.set(meter.received.get() + down.reader.taken() - before);
+    let before = down.taken();
+    let pumped = poll_pump(cx, down, up, &rules.request_headers, |data| replay.keep(data));
+    meter.received.set(meter.received.get() + down.taken() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
-        Poll::Ready(Err(h1::Fault::Source(error))) => {
+        Poll::Ready(Err(body::Fault::Source(error))) => {
             Poll::Ready(Err(Upload::Client(Failure::upload(&error))))
         }
-        Poll::Ready(Err(h1::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
+        Poll::Ready(Err(body::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {
             // While the endpoint takes nothing, the client is not to blame.
-            let waiting = if up.writer.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
+            let waiting = if up.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
             guard.watch().waits(waiting);
             Poll::Pending
         }

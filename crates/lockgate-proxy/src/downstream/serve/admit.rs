@@ -8,14 +8,14 @@ use lockgate_http::head::{BodyLength, RequestHead};
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
-use crate::downstream::connection::Connection;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
+use crate::downstream::serve::Serving;
 use crate::site::{Auth, By, Limited, Route};
 
-impl Connection {
+impl<'s> Serving<'s> {
     /// Whether it may.
-    pub(super) async fn admit<'s>(
+    pub(super) async fn admit(
         &self,
         route: &'s Route,
         head: &RequestHead,
@@ -40,7 +40,7 @@ impl Connection {
         }
     }
 
-    async fn authenticate<'s>(
+    async fn authenticate(
         &self,
         auth: &'s Auth,
         head: &RequestHead,

@@ -8,11 +8,11 @@ use lockgate_http::readings::{readings, without_parameters};
 use lockgate_http::target::{self, TargetError};
 
 use crate::answer::Fault;
-use crate::downstream::connection::Connection;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
+use crate::downstream::serve::Serving;
 use crate::route::{NoRoute, Pattern};
-use crate::site::{Route, Sites};
+use crate::site::Route;
 
 /// A route that was found.
 pub(super) struct Found<'s> {
@@ -20,28 +20,28 @@ pub(super) struct Found<'s> {
     pub(super) pattern: &'s Pattern,
 }
 
-impl Connection {
+impl<'s> Serving<'s> {
     /// Which site's it is, and what that does with it.
-    pub(super) fn find<'s>(
+    pub(super) fn find(
         &self,
-        sites: &'s Sites,
         head: &RequestHead,
         asked: &Asked<'_>,
-        trusted: bool,
         seen: &mut Seen<'s>,
     ) -> Result<Found<'s>, Refusal<'static>> {
+        let Serving { connection, sites, .. } = self;
+        let trusted = self.asking.client.is_trusted();
         if head.method == Method::Connect {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
         let name = asked.authority.as_ref().map(|authority| authority.name());
-        let secure = self.negotiated.is_some();
+        let secure = connection.negotiated.is_some();
         let Some(site) = sites.router.site(name.as_deref()) else {
             let fault = if secure { Fault::Misdirected } else { Fault::NotFound };
             return Err(Refusal::because(fault, "no site has this host"));
         };
         seen.site = Some(site);
-        self.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
-        if secure && sites.sites[site].tls_rules != self.rules {
+        connection.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
+        if secure && sites.sites[site].tls_rules != connection.rules {
             return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.

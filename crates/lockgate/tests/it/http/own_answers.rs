@@ -80,16 +80,16 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
     let cases: &[(&str, &str)] = &[
         (
             "GET /hello HTTP/1.1",
-            "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\n\
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\nDate: NOW\r\n\
              Content-Length: 16\r\n\r\nhello 127.0.0.1\n",
         ),
         // RFC 9110 §9.3.2: the same head, and nothing behind it.
         (
             "HEAD /hello HTTP/1.1",
-            "HTTP/1.1 200 OK\r\nDate: NOW\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\n\
+            "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nx-frame-options: DENY\r\nDate: NOW\r\n\
              Content-Length: 16\r\n\r\n",
         ),
-        ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nDate: NOW\r\nx-frame-options: DENY\r\n\r\n"),
+        ("GET /gone HTTP/1.1", "HTTP/1.1 204 No Content\r\nx-frame-options: DENY\r\nDate: NOW\r\n\r\n"),
         // RFC 9110 §6.6.1: there is one Date.
         (
             "GET /dated HTTP/1.1",
@@ -97,8 +97,8 @@ fn own_answers_are_whole_messages_and_keep_the_connection() {
         ),
         (
             "GET /old/a/%20?b=c HTTP/1.1",
-            "HTTP/1.1 308 Permanent Redirect\r\nDate: NOW\r\nLocation: /new/a/%20?b=c\r\n\
-             x-frame-options: DENY\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 308 Permanent Redirect\r\nLocation: /new/a/%20?b=c\r\nx-frame-options: DENY\r\n\
+             Date: NOW\r\nContent-Length: 0\r\n\r\n",
         ),
     ];
     let mut client = Http::connect(gate.address());

@@ -1,25 +1,24 @@
 //! The heads that we send: what an intermediary changes of those that it got (RFC 9110 §7.6).
 
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::forwarding::{self, Onward};
+use lockgate_http::forwarding::Onward;
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
-use crate::exchange::Exchange;
-use crate::transform::{Origin, Public, TargetRewrite};
-use crate::upstream::Lease;
+use crate::exchange::Request;
+use crate::transform::TargetRewrite;
 
 /// The request as the endpoint gets it.
-pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    let Exchange { head, asked, client, values, rules, .. } = exchange;
+pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
+    let Request { worker, head, asked, client, values, rules, .. } = request;
     let onward = Onward::of(&head.fields);
     if rules.target == TargetRewrite::None {
         encode::request_line(out, head.method_name(), asked.path, asked.query);
     } else {
-        let mut target = exchange.worker.blocks.text();
-        rules.target.write(exchange.pattern, values, &mut target);
+        let mut target = worker.blocks.text();
+        rules.target.write(request.pattern, values, &mut target);
         encode::request_line(out, head.method_name(), &target, None);
-        exchange.worker.blocks.take_back(target);
+        worker.blocks.take_back(target);
     }
     encode::field(out, b"Host", asked.host);
     // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
@@ -33,11 +32,12 @@ pub(super) fn request(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     encode::field(out, b"X-Request-Id", values.id);
     // RFC 9110 §7.6.3: a gateway must.
     out.extend_from_slice(match head.version {
+        Version::Http2 => b"Via: 2.0 lockgate\r\n",
         Version::Http11 => b"Via: 1.1 lockgate\r\n",
         Version::Http10 => b"Via: 1.0 lockgate\r\n",
     });
     connection(head, out);
-    match exchange.length {
+    match request.length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         // RFC 9110 §8.6: a method that may have a body says so where it is empty.
@@ -83,11 +83,11 @@ fn upgrade(head: &RequestHead) -> Option<&[u8]> {
     let one = head.fields.values(Known::Upgrade).count() == 1
         && !offered.is_empty()
         && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-    (asks && one && !is_http && head.version == Version::Http11).then_some(offered)
+    (asks && one && !is_http && head.version >= Version::Http11).then_some(offered)
 }
 
 /// Whether an endpoint that switches was asked to, and to this.
-pub(super) fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
+pub fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
     let mut to = answer.fields.values(Known::Upgrade);
     match (upgrade(head), to.next(), to.next()) {
         (Some(offered), Some(to), None) => offered.eq_ignore_ascii_case(to),
@@ -95,40 +95,22 @@ pub(super) fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
     }
 }
 
-/// The changes that the route makes to an answer.
-pub(super) fn transform(exchange: &Exchange<'_>, lease: &Lease, answer: &mut ResponseHead) {
-    let Exchange { rules, values, pattern, asked, client, .. } = exchange;
-    let prefix = rules.target.stripped(pattern, values.path);
-    let moved = matches!(answer.status, 201 | 202 | 300..=308);
-    if rules.rewrite_location && (moved || !prefix.is_empty()) {
-        let origin = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
-        let public =
-            Public { secure: client.is_secure(), authority: asked.host, origins: origin.as_slice(), prefix };
-        public.restore(&mut answer.fields);
-    }
-    if !rules.headers.is_empty() {
-        forwarding::detach(&mut answer.fields);
-        let mut scratch = exchange.worker.blocks.text();
-        rules.headers.apply(&mut answer.fields, values, &mut scratch);
-        exchange.worker.blocks.take_back(scratch);
-    }
-}
-
 /// The answer as the client gets it.
-pub(super) fn response(exchange: &mut Exchange<'_>, answer: &ResponseHead, length: BodyLength, keep: bool) {
-    let old = exchange.head.version == Version::Http10;
+pub(super) fn response(
+    request: &RequestHead,
+    answer: &ResponseHead,
+    length: BodyLength,
+    keep: bool,
+    out: &mut Vec<u8>,
+) {
+    let old = request.version == Version::Http10;
     let fields = &answer.fields;
-    let date = fields.first(Known::Date).is_none().then(|| exchange.worker.date());
-    let out = exchange.down.writer.head();
     encode::status_line(out, answer.status, answer.reason());
     end_to_end(fields, out);
-    if let Some(date) = date {
-        encode::field(out, b"Date", &date);
-    }
     match length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        BodyLength::Empty => without_body(exchange.head.method, answer, out),
+        BodyLength::Empty => without_body(request.method, answer, out),
         BodyLength::UntilClose => {}
     }
     match (keep, old) {
@@ -166,15 +148,18 @@ fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
 }
 
 /// An answer before the answer.
-pub(super) fn interim(answer: &ResponseHead, out: &mut Vec<u8>) {
+pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
+    // HTTP/1.0 has none.
+    if request.version == Version::Http10 {
+        return;
+    }
     encode::status_line(out, answer.status, answer.reason());
     end_to_end(&answer.fields, out);
     encode::end(out);
 }
 
 /// The answer that ends HTTP on this connection.
-pub(super) fn switched(exchange: &mut Exchange<'_>, answer: &ResponseHead) {
-    let out = exchange.down.writer.head();
+pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
     encode::status_line(out, answer.status, answer.reason());
     end_to_end(&answer.fields, out);
     upgrade_to(&answer.fields, out);

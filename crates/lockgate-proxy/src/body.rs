@@ -1,0 +1,199 @@
+//! Bodies of messages, whatever HTTP they come in: as they come, as they go, and from one connection to another.
+//!
+//! Everything is polled and may be dropped between two polls: what was received and not used stays where it is.
+
+use std::fmt;
+use std::task::{Context, Poll, ready};
+
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::HeadError;
+use lockgate_http::h1::body::BodyError;
+use lockgate_http::h1::framing::FramingError;
+use lockgate_net::stream::StreamError;
+
+use crate::transform::HeaderRules;
+
+/// Pieces of data that move in one turn; then the worker's other connections have theirs.
+const TURNS: usize = 16;
+
+/// Why a stream of HTTP/2 ended before its time, or the connection that it was on (RFC 9113 §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reset {
+    /// The error code.
+    pub code: u32,
+    /// Whether the peer says so.
+    pub by_peer: bool,
+    /// Whether it is certain that nothing was done for the request (RFC 9113 §8.7).
+    pub unprocessed: bool,
+}
+
+impl fmt::Display for Reset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 14] = [
+            "NO_ERROR",
+            "PROTOCOL_ERROR",
+            "INTERNAL_ERROR",
+            "FLOW_CONTROL_ERROR",
+            "SETTINGS_TIMEOUT",
+            "STREAM_CLOSED",
+            "FRAME_SIZE_ERROR",
+            "REFUSED_STREAM",
+            "CANCEL",
+            "COMPRESSION_ERROR",
+            "CONNECT_ERROR",
+            "ENHANCE_YOUR_CALM",
+            "INADEQUATE_SECURITY",
+            "HTTP_1_1_REQUIRED",
+        ];
+        let name = NAMES.get(self.code as usize).copied().unwrap_or("an unknown error");
+        if self.by_peer { write!(f, "reset: {name}") } else { f.write_str(name) }
+    }
+}
+
+impl std::error::Error for Reset {}
+
+/// Why a message could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The connection has broken.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// Its stream has.
+    #[error(transparent)]
+    Reset(#[from] Reset),
+    /// Its head is refused.
+    #[error(transparent)]
+    Head(#[from] HeadError),
+    /// How long its body is, is not certain.
+    #[error(transparent)]
+    Framing(#[from] FramingError),
+    /// Its body is refused.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+    /// The connection has ended in the middle of it.
+    #[error("ended in the middle of a message")]
+    Cut,
+    /// Its body is longer than it may be.
+    #[error("the body is longer than it may be")]
+    TooLong,
+}
+
+/// Why a message could not be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The connection has broken.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// Its stream has.
+    #[error(transparent)]
+    Reset(#[from] Reset),
+}
+
+/// A body that comes. Data is lent from where it was received.
+pub trait Source {
+    /// Completes when there is [`data`](Self::data), or none follows.
+    ///
+    /// # Errors
+    /// When it is no body, or does not come to its end, or is longer than it may be.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>>;
+
+    /// Data that has come and was not used.
+    fn data(&self) -> &[u8];
+
+    /// Lets go of so much of it.
+    fn consume(&mut self, count: usize);
+
+    /// Whether neither data nor trailers follow what has come.
+    fn is_last(&self) -> bool;
+
+    /// Whether the body has come to its end and all of its data was used.
+    fn is_over(&self) -> bool;
+
+    /// How much of the data was used so far.
+    fn taken(&self) -> u64;
+
+    /// What goes on of the trailers of a body that has ended, if it had some.
+    fn trailers(&self) -> Option<&Fields>;
+
+    /// Gives memory back while whoever takes the data is waited for.
+    fn settle(&mut self);
+}
+
+/// A message that goes, behind its head.
+pub trait Sink {
+    /// Takes data of the body and says how much of it; `last` when none follows.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_take(&mut self, cx: &mut Context<'_>, data: &[u8], last: bool)
+    -> Poll<Result<usize, WriteError>>;
+
+    /// Ends the body, with those of the trailers that `passes` says yes to.
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool);
+
+    /// Completes when everything that was taken has left.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
+
+    /// Whether the whole message was taken; it may still have to be flushed.
+    fn is_taken(&self) -> bool;
+
+    /// Whether the other side is waited for: it takes nothing now.
+    fn is_blocked(&self) -> bool;
+
+    /// How much of the body's data was taken so far.
+    fn moved(&self) -> u64;
+}
+
+/// Whose fault it is that a body does not come to its end.
+#[derive(Debug)]
+pub enum Fault {
+    /// The one that sends it.
+    Source(ReadError),
+    /// The one that takes it.
+    Sink(WriteError),
+}
+
+/// Moves a body until all of it has left; `keep` sees all data on its way. What `rules` take out of its message's head
+/// they take out of its trailers.
+///
+/// What is gathered leaves when no more has come.
+///
+/// # Errors
+/// When one of the two breaks.
+pub fn poll_pump(
+    cx: &mut Context<'_>,
+    source: &mut impl Source,
+    sink: &mut impl Sink,
+    rules: &HeaderRules,
+    mut keep: impl FnMut(&[u8]),
+) -> Poll<Result<(), Fault>> {
+    for _ in 0..TURNS {
+        if sink.is_taken() {
+            return sink.poll_flush(cx).map_err(Fault::Sink);
+        }
+        match source.poll_data(cx) {
+            Poll::Ready(Ok(())) if source.is_over() => {
+                sink.finish(source.trailers(), |field| !rules.takes_out(field.name));
+            }
+            Poll::Ready(Ok(())) => {
+                let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
+                    source.settle();
+                    return Poll::Pending;
+                };
+                let taken = taken.map_err(Fault::Sink)?;
+                keep(&source.data()[..taken]);
+                source.consume(taken);
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(Fault::Source(error))),
+            Poll::Pending => {
+                ready!(sink.poll_flush(cx)).map_err(Fault::Sink)?;
+                return Poll::Pending;
+            }
+        }
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}
