@@ -25,7 +25,7 @@ pub enum AskedError {
     /// The target.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// There must be one in HTTP/1.1.
+    /// There must be one from HTTP/1.1 on.
     #[error("Host is missing")]
     NoHost,
     /// There may be one line only: who reads the first and who reads the last would not agree.
@@ -47,7 +47,7 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
         return Err(AskedError::Hosts);
     }
     let named = match host {
-        None if head.version == Version::Http11 => return Err(AskedError::NoHost),
+        None if head.version >= Version::Http11 => return Err(AskedError::NoHost),
         // RFC 9110 §7.2: empty where the target has no authority.
         None | Some(b"") => None,
         Some(host) => Some(Authority::parse(host).map_err(|_| AskedError::BadHost)?),

@@ -253,10 +253,15 @@ impl Fields {
 
     /// Adds a line at the end. Name and value are the caller's to have checked: they go over the wire as they are.
     pub fn append(&mut self, name: &[u8], value: &[u8]) {
+        self.place(name, value, Known::of(name));
+    }
+
+    /// The same for a name that was looked at.
+    pub(crate) fn place(&mut self, name: &[u8], value: &[u8], known: Option<Known>) {
         let start = self.text.len();
         crate::h1::encode::field(&mut self.text, name, value);
         let behind = start + name.len();
-        let (known, value) = (Known::of(name), Span::new(behind + 2..self.text.len() - 2));
+        let value = Span::new(behind + 2..self.text.len() - 2);
         self.add(Line { name: Span::new(start..behind), value, known, plain: true });
     }
 

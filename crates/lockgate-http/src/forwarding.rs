@@ -154,7 +154,7 @@ pub fn keeps_alive(version: Version, fields: &Fields) -> bool {
     let has = |token: &str| {
         fields.tokens(Known::Connection).any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
     };
-    !has("close") && (version == Version::Http11 || has("keep-alive"))
+    !has("close") && (version >= Version::Http11 || has("keep-alive"))
 }
 
 /// Who asks us, for the origin: made once for a connection, told with each of its requests.

@@ -9,7 +9,7 @@ pub enum Version {
     Http10,
     /// HTTP/1.1, and every later HTTP/1 (RFC 9110 §2.5).
     Http11,
-    /// HTTP/2 (RFC 9113), put into the words of HTTP/1.
+    /// HTTP/2, in the words of HTTP/1: its streams say where bodies end, and no field is about the connection.
     Http2,
 }
 
@@ -76,6 +76,17 @@ impl RequestHead {
     pub fn target(&self) -> &[u8] {
         self.target.of(self.fields.text())
     }
+
+    /// Empties it for a request that begins so, and keeps its memory.
+    pub(crate) fn begin(&mut self, version: Version, method: &[u8], target: &[u8]) {
+        self.fields.clear();
+        self.fields.hold(method);
+        self.fields.hold(target);
+        self.version = version;
+        self.method = Method::of(method);
+        self.method_name = Span::new(0..method.len());
+        self.target = Span::new(method.len()..method.len() + target.len());
+    }
 }
 
 impl Default for RequestHead {
@@ -119,6 +130,14 @@ impl ResponseHead {
     /// Whether another answer to the same request follows (RFC 9110 §15.2); after 101 none does.
     pub fn is_interim(&self) -> bool {
         matches!(self.status, 100 | 102..=199)
+    }
+
+    /// Empties it for an answer that begins so, and keeps its memory.
+    pub(crate) fn begin(&mut self, version: Version, status: u16) {
+        self.fields.clear();
+        self.version = version;
+        self.status = status;
+        self.reason = Span::default();
     }
 }
 

@@ -1,4 +1,4 @@
-//! HTTP without IO: the words of a message, and the HTTP/1 codec.
+//! HTTP without IO: the words of a message, the HTTP/1 codec, and HTTP/2 in those words.
 //!
 //! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict by RFC 9112: what two
 //! implementations could read in two ways is refused, because a proxy that forwards it lets one request pass for two.
@@ -8,6 +8,7 @@
 //! - [`target`]: the forms of a request-target, authorities, and the path as routing sees it.
 //! - [`readings`]: what servers are known to take one path for.
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
+//! - [`h2`]: fields of HTTP/2 to heads, and a look at its frames.
 //! - [`forwarding`]: what an intermediary must change on the way.
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
 
@@ -18,6 +19,7 @@ pub mod date;
 pub mod fields;
 pub mod forwarding;
 pub mod h1;
+pub mod h2;
 pub mod head;
 pub mod readings;
 pub mod status;

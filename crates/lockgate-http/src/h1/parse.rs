@@ -268,6 +268,11 @@ pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && token_length(text) == text.len()
 }
 
+/// Whether a text is one that values of fields may be: no control characters but tabs (RFC 9110 §5.5).
+pub fn is_text(text: &[u8]) -> bool {
+    text_length(text).is_none()
+}
+
 /// How many bytes at the front are those of a token.
 fn token_length(text: &[u8]) -> usize {
     text.iter().position(|&byte| !TOKEN[usize::from(byte)]).unwrap_or(text.len())

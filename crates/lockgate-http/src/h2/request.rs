@@ -1,0 +1,216 @@
+//! A request of HTTP/2 as a head of HTTP/1 (RFC 9113 §8.3.1), or the reason why it is none.
+//!
+//! Does not see that pseudo-header fields come first and once: whoever collects them does.
+
+use super::{HeadError, Room, add, check};
+use crate::fields::{Known, alike};
+use crate::h1::{Limits, framing, parse};
+use crate::head::{BodyLength, Method, RequestHead, Version};
+use crate::target::{self, Authority, Target};
+
+/// The pseudo-header fields of a request, as HPACK gave them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pseudo<'a> {
+    /// `:method`; empty where there is none.
+    pub method: &'a [u8],
+    /// `:scheme`.
+    pub scheme: Option<&'a [u8]>,
+    /// `:authority`.
+    pub authority: Option<&'a [u8]>,
+    /// `:path`, with its query.
+    pub path: Option<&'a [u8]>,
+    /// `:protocol` (RFC 8441).
+    pub protocol: Option<&'a [u8]>,
+}
+
+/// Makes a head of a request's fields, in which nothing stands that HTTP/1 could not have said; `head` means something
+/// only if it did. Parsing into one that was used before takes no new memory.
+///
+/// The target is in origin-form, `*`, or, of a CONNECT, in authority-form; Host is `:authority`. Extended CONNECT for
+/// WebSocket (RFC 8441 §5) becomes the GET that it stands for, but for its Sec-WebSocket-Key, which is between us and
+/// the endpoint. Lines of Cookie become one, the last of the head (RFC 9113 §8.2.3).
+///
+/// # Errors
+/// When it is malformed or longer than `limits` say.
+pub fn request<'a>(
+    pseudo: &Pseudo<'a>,
+    fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    limits: &Limits,
+    head: &mut RequestHead,
+) -> Result<(), HeadError> {
+    let mut room = Room::of(limits);
+    pseudo.take(&mut room).map_err(|_| HeadError::TargetTooLong)?;
+    let asked = pseudo.asked()?;
+    head.begin(Version::Http2, asked.method, asked.target);
+    let mut authority = pseudo.authority.map(authority).transpose()?;
+    if let Some(value) = pseudo.authority {
+        add(&mut head.fields, b"Host", value, Some(Known::Host), limits)?;
+    }
+    let (mut hosts, mut cookies) = (0, Vec::new());
+    for (name, value) in fields {
+        room.take(name, value)?;
+        let known = check(name, value)?;
+        match known {
+            Some(Known::Host) => {
+                let host = self::authority(value)?;
+                hosts += 1;
+                let same = authority.is_none_or(|authority| is_same(&authority, &host, pseudo.scheme));
+                if hosts > 1 || !same {
+                    return Err(HeadError::Authorities);
+                }
+                // RFC 9113 §8.3.1: it stands in for an :authority that is not there.
+                if authority.replace(host).is_some() {
+                    continue;
+                }
+            }
+            // RFC 9113 §8.2.2: the one field of connections that may be there, and the one value.
+            Some(Known::Te) if !value.eq_ignore_ascii_case(b"trailers") => {
+                return Err(HeadError::ConnectionField);
+            }
+            // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be taken for it.
+            Some(Known::ContentLength) if asked.is_tunnel() => return Err(HeadError::NoBody),
+            None if name == b"cookie" => {
+                // An empty crumb would leave a space at an end.
+                if !value.is_empty() {
+                    cookies.extend_from_slice(if cookies.is_empty() { b"" } else { b"; " });
+                    cookies.extend_from_slice(value);
+                }
+                continue;
+            }
+            None if asked.websocket && alike(name, b"sec-websocket-key") => continue,
+            _ => {}
+        }
+        add(&mut head.fields, name, value, known, limits)?;
+    }
+    if authority.is_none() {
+        return Err(HeadError::NoAuthority);
+    }
+    if !cookies.is_empty() {
+        add(&mut head.fields, b"cookie", &cookies, None, limits)?;
+    }
+    if asked.websocket {
+        head.fields.append(b"Upgrade", b"websocket");
+        head.fields.append(b"Connection", b"Upgrade");
+    }
+    framing::request(head)?;
+    Ok(())
+}
+
+/// How long the body of a request is that [`request`] accepted. `ended` says that its stream had ended with its head.
+///
+/// `Chunked` means until the end of the stream. After a CONNECT and a WebSocket's GET what follows is no body: they are
+/// `Empty`, whether or not their streams have ended.
+///
+/// # Errors
+/// When a body is promised and the stream has ended.
+pub fn length(head: &RequestHead, ended: bool) -> Result<BodyLength, HeadError> {
+    // No field of a client comes to be an Upgrade: it is ours.
+    let tunnel = head.method == Method::Connect || head.fields.first(Known::Upgrade).is_some();
+    match (framing::request(head)?, ended) {
+        (BodyLength::Empty, false) if !tunnel && head.fields.first(Known::ContentLength).is_none() => {
+            Ok(BodyLength::Chunked)
+        }
+        (BodyLength::Known(_), true) => Err(HeadError::NoBody),
+        (length, _) => Ok(length),
+    }
+}
+
+/// The first line, as HTTP/1 would have it.
+struct Asked<'a> {
+    method: &'a [u8],
+    target: &'a [u8],
+    /// Whether it is the extended CONNECT of a WebSocket.
+    websocket: bool,
+}
+
+impl Asked<'_> {
+    /// Whether its stream's data is no content.
+    fn is_tunnel(&self) -> bool {
+        self.websocket || self.method == b"CONNECT"
+    }
+}
+
+impl<'a> Pseudo<'a> {
+    fn take(&self, room: &mut Room) -> Result<(), HeadError> {
+        room.take(b":method", self.method)?;
+        let others = [
+            (&b":scheme"[..], self.scheme),
+            (b":authority", self.authority),
+            (b":path", self.path),
+            (b":protocol", self.protocol),
+        ];
+        others.into_iter().try_for_each(|(name, value)| value.map_or(Ok(()), |value| room.take(name, value)))
+    }
+
+    fn asked(&self) -> Result<Asked<'a>, HeadError> {
+        match (self.method, self.protocol) {
+            (b"", _) => Err(HeadError::PseudoFields),
+            (b"CONNECT", None) => self.connect(),
+            (b"CONNECT", Some(protocol)) => self.extended_connect(protocol),
+            // RFC 8441 §4: of a CONNECT only.
+            (_, Some(_)) => Err(HeadError::PseudoFields),
+            (method, None) if !parse::is_token(method) => Err(HeadError::Method),
+            (method, None) => self.usual(method),
+        }
+    }
+
+    /// RFC 9113 §8.3.1.
+    fn usual(&self, method: &'a [u8]) -> Result<Asked<'a>, HeadError> {
+        let (Some(scheme), Some(path)) = (self.scheme, self.path) else {
+            return Err(HeadError::PseudoFields);
+        };
+        if !is(b"http", scheme) && !is(b"https", scheme) {
+            return Err(HeadError::Scheme);
+        }
+        // What `h1::parse` takes for a target, and of its forms those without an authority of their own.
+        if !path.iter().all(u8::is_ascii_graphic) {
+            return Err(HeadError::Path);
+        }
+        match target::parse(Method::of(method), path) {
+            Ok(Target::Origin { .. } | Target::Asterisk) => {
+                Ok(Asked { method, target: path, websocket: false })
+            }
+            _ => Err(HeadError::Path),
+        }
+    }
+
+    /// RFC 9113 §8.5.
+    fn connect(&self) -> Result<Asked<'a>, HeadError> {
+        let (None, None, Some(target)) = (self.scheme, self.path, self.authority) else {
+            return Err(HeadError::PseudoFields);
+        };
+        match target::parse(Method::Connect, target) {
+            Ok(_) => Ok(Asked { method: self.method, target, websocket: false }),
+            Err(_) => Err(HeadError::Authority),
+        }
+    }
+
+    /// RFC 8441 §4, §5.
+    fn extended_connect(&self, protocol: &[u8]) -> Result<Asked<'a>, HeadError> {
+        let asked = self.usual(b"GET")?;
+        if !parse::is_token(protocol) {
+            Err(HeadError::Protocol)
+        } else if !is(b"websocket", protocol) {
+            Err(HeadError::UnknownProtocol)
+        } else {
+            Ok(Asked { websocket: true, ..asked })
+        }
+    }
+}
+
+fn is(word: &[u8], text: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(text)
+}
+
+fn authority(text: &[u8]) -> Result<Authority<'_>, HeadError> {
+    Authority::parse(text).map_err(|_| HeadError::Authority)
+}
+
+/// Whether two authorities are one when they are normalised (RFC 9113 §8.3.1, RFC 3986 §6.2.3).
+fn is_same(one: &Authority<'_>, other: &Authority<'_>, scheme: Option<&[u8]>) -> bool {
+    let usual = scheme.map(|scheme| if is(b"https", scheme) { 443 } else { 80 });
+    one.name() == other.name() && one.port.or(usual) == other.port.or(usual)
+}
+
+#[cfg(test)]
+mod tests;
