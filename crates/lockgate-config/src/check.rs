@@ -13,7 +13,7 @@ use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
 use crate::keys::{self, By, Key, Kind, Names, Unset};
-use crate::model::{Cidr, EndpointAddr, Group, Host, LimitKey, Suite, TlsVersion};
+use crate::model::{Allowance, Cidr, EndpointAddr, Group, Host, LimitKey, Suite, TlsVersion};
 use crate::newcomers;
 use crate::place::At;
 use crate::report::Report;
@@ -49,6 +49,7 @@ pub(crate) enum Value {
     Rate(u64),
     Frequency(u32, Duration),
     Limit(WrittenLimit),
+    Allowance(Allowance),
     LimitKey(LimitKey),
     Statuses(RangeInclusive<u16>),
     /// A format and a place.
@@ -238,7 +239,7 @@ impl Checker<'_> {
             }
             Kind::Rate => format!("write \"{digits}KB/s\" or \"{digits}B/s\""),
             Kind::Percent => format!("write \"{digits}%\""),
-            Kind::Frequency | Kind::Limit => {
+            Kind::Frequency | Kind::Allowance | Kind::Limit => {
                 format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\"")
             }
             _ => format!(
@@ -308,8 +309,9 @@ impl Checker<'_> {
     fn unknown_word(&mut self, kind: &Kind, item: &Item) -> Value {
         let words = words(kind);
         let Node::Text(text) = &item.node else { return Value::Invalid };
-        let near =
-            if text.is_secret() { None } else { newcomers::nearest(&text.value, words.iter().copied()) };
+        let near = newcomers::other_word(&words, &text.value)
+            .or_else(|| newcomers::nearest(&text.value, words.iter().copied()))
+            .filter(|_| !text.is_secret());
         if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret()) {
             let message = format!("{:?} is not in this version", text.raw);
             self.report.push_at(Code::NotYet, &item.at, message, "it will come later", cure);
@@ -372,6 +374,7 @@ fn has_unit(kind: &Kind) -> bool {
             | Kind::Rate
             | Kind::Percent
             | Kind::Frequency
+            | Kind::Allowance
             | Kind::Limit
     )
 }
@@ -420,6 +423,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Rate => "a rate such as \"10KB/s\"".to_owned(),
         Kind::Percent => "a share such as \"20%\"".to_owned(),
         Kind::Frequency => "a rate such as \"20/s\"".to_owned(),
+        Kind::Allowance => "a rate such as \"20/s burst 200\"".to_owned(),
         Kind::Limit => "a limit such as \"20/s per client burst 40\"".to_owned(),
         Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
         Kind::Statuses => "statuses such as \"200-399\"".to_owned(),

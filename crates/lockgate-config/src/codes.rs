@@ -70,6 +70,7 @@ codes! {
     BadLimit "E0041" "A rate limit, or its `per`, cannot be read.";
     Disagree "E0042" "Two tables on one address disagree about what comes before the host is known.";
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
+    WrongProtocol "E0044" "A protocol does not fit what it is spoken over: `h2` needs TLS, `h2c` is without, and a `[tcp]` table speaks none.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";

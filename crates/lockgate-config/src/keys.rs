@@ -11,7 +11,7 @@ mod tls;
 mod ways;
 
 use pool::POOL;
-use site::{PORTS, RATES, SITE};
+use site::{HTTP2, PORTS, RATES, SITE};
 use tcp::TCP;
 use tls::TLS;
 
@@ -27,6 +27,8 @@ pub(crate) struct Key {
     pub(crate) example: &'static str,
     /// Other entries of the same table without which the example would not be valid or change nothing.
     pub(crate) with: &'static str,
+    /// An entry of the table around its own without which the example would not be valid.
+    pub(crate) around: &'static str,
     /// Entries that the examples of its own keys need beside them.
     pub(crate) inside: &'static str,
     /// An entry at the top of the file without which the example would not be valid.
@@ -94,6 +96,8 @@ pub(crate) enum Kind {
     Frequency,
     /// A frequency and what belongs to it: `20/s per client burst 40`.
     Limit,
+    /// A frequency, and what may come at once: `20/s burst 200`.
+    Allowance,
     /// Who is counted apart: `client`, `route`, `header:NAME`.
     LimitKey,
     /// Statuses: `200`, `200-399`.
@@ -182,11 +186,15 @@ impl Key {
         example: &'static str,
         doc: &'static str,
     ) -> Key {
-        Key { name, kind, default, example, with: "", inside: "", atop: "", doc }
+        Key { name, kind, default, example, with: "", around: "", inside: "", atop: "", doc }
     }
 
     const fn with(self, with: &'static str) -> Key {
         Key { with, ..self }
+    }
+
+    const fn around(self, around: &'static str) -> Key {
+        Key { around, ..self }
     }
 
     const fn atop(self, atop: &'static str) -> Key {
@@ -319,6 +327,14 @@ pub(crate) const ROOT: &[Key] = &[
         r#"{ min_in = "10KB/s" }"#,
         "Minimum rates by which slow peers of sites are caught. They are measured only while that peer is waited for, \
          so that long polls and server-sent events live; relayed and upgraded connections have none.",
+    ),
+    Key::new(
+        "http2",
+        Table(HTTP2),
+        Within,
+        "{ streams = 64 }",
+        "What one client connection may ask for over HTTP/2, which sites speak as `protocols` says. A client that sends \
+         more resets or control frames than an honest one needs is disconnected (GOAWAY with ENHANCE_YOUR_CALM).",
     ),
     Key::new("socket", Table(SOCKET), Within, "{ backlog = 1024 }", "Options of the sockets."),
     Key::new(

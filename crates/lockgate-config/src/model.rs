@@ -45,6 +45,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// Minimum rates, for sites that set none of their own.
     pub rates: Rates,
+    /// What one client connection may ask for over HTTP/2.
+    pub http2: Http2,
     /// Options of sockets.
     pub socket: Socket,
     /// The ports of sites whose key has none.
@@ -353,7 +355,7 @@ pub struct UpstreamTls {
     pub name: Option<String>,
     /// Who signs its certificate.
     pub ca: CaSource,
-    /// The application protocols offered, best first; empty: no ALPN.
+    /// The application protocols offered, best first; empty: no ALPN. `h2` alone where HTTP/2 is spoken.
     pub alpn: Vec<String>,
     /// Where it was written.
     pub at: At,

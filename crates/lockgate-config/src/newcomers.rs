@@ -36,12 +36,19 @@ const LATER: &[(&str, &str)] = &[
     ("endpoint.backup", "remove it"),
 ];
 
+/// Words that others use for ours, with one that stands beside ours.
+const OTHER_WORDS: &[(&str, &[&str], &str)] = &[
+    ("http1", &["h1", "http", "http/1.1", "http1.1", "http/1", "http11"], "http1"),
+    ("http1", &["http2", "http/2", "http/2.0", "https", "grpcs"], "h2"),
+    ("http1", &["grpc", "h2c-prior-knowledge"], "h2c"),
+];
+
 const NO_FILES: &str = "files are not served yet: proxy to a server that does";
 const BALANCE: &str = "write balance = \"p2c\", \"least\" or \"round-robin\"";
 
 /// Words that are known but not in this version, with one that stands beside them and what helps meanwhile.
 const LATER_WORDS: &[(&str, &[&str], &str)] = &[
-    ("http1", &["h2", "h2c", "h3"], "write \"http1\", or remove it"),
+    ("http1", &["h3", "quic", "http3"], "write \"h2\", or \"h2c\" without TLS"),
     ("p2c", &["hash", "sticky", "random", "first"], BALANCE),
 ];
 
@@ -137,8 +144,41 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     ),
     (&["ssl", "https"], "write tls = { cert = \"/etc/tls/app.pem\" }"),
     (
-        &["ssl_protocols", "protocols", "min_version", "tls_protos", "ssl_min_ver", "minversion"],
+        &["ssl_protocols", "min_version", "tls_protos", "ssl_min_ver", "minversion"],
         "write policy = { versions = [\"1.2\", \"1.3\"] } in [tls]",
+    ),
+    (
+        &["protocols"],
+        "write protocols = [\"h2\", \"http1\"] in the [site] table, protocol = \"h2\" in [pool.NAME]; versions of TLS are policy = { versions = [\"1.2\", \"1.3\"] } in [tls]",
+    ),
+    (
+        &["protocol", "proto", "scheme"],
+        "towards endpoints write protocol = \"h2c\" in [pool.NAME], or \"h2\" beside tls; towards clients protocols = [\"h2\", \"http1\"] in the [site] table; in a [tcp] table bytes are relayed unread, so there is none",
+    ),
+    (
+        &["alpn"],
+        "write protocols = [\"h2\", \"http1\"] in the [site] table; what is relayed has it in `tls` of [tcp.\"ADDR\"]",
+    ),
+    (
+        &["http2", "h2", "h2c", "http_2", "enable_http2", "http2_enabled"],
+        "over TLS HTTP/2 is on, unless protocols = [\"http1\"] in the [site] table; without TLS write protocols = [\"http1\", \"h2c\"]",
+    ),
+    (
+        &["http2_max_concurrent_streams", "max_concurrent_streams", "maxconcurrentstreams"],
+        "write http2 = { streams = 128 } at the top",
+    ),
+    (
+        &[
+            "http2_recv_buffer_size",
+            "http2_body_preread_size",
+            "initial_stream_window_size",
+            "initial_window_size",
+        ],
+        "write http2 = { window = \"1MB\" } at the top",
+    ),
+    (
+        &["grpc_pass", "grpc_proxy", "grpc"],
+        "write proxy = { to = \"127.0.0.1:50051\", protocol = \"h2c\" } in the [site] table, or protocol = \"h2\" with tls = {}",
     ),
     (
         &["ssl_ciphers", "ciphers", "ciphersuites", "cipher_suites", "ssl_ciphersuites"],
@@ -218,6 +258,15 @@ pub(crate) fn later(path: &str) -> Option<&'static str> {
 pub(crate) fn later_word(known: &[&str], word: &str) -> Option<&'static str> {
     let found = LATER_WORDS.iter().find(|(beside, words, _)| known.contains(beside) && words.contains(&word));
     found.map(|(_, _, cure)| *cure)
+}
+
+/// The word among `known` for what others call `word`.
+pub(crate) fn other_word(known: &[&str], word: &str) -> Option<&'static str> {
+    let word = word.to_ascii_lowercase();
+    let means = |(beside, words, _): &&(&str, &[&str], &str)| {
+        known.contains(beside) && words.contains(&word.as_str())
+    };
+    OTHER_WORDS.iter().find(means).map(|(_, _, ours)| *ours)
 }
 
 /// What we call what others call so.

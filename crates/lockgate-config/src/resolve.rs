@@ -12,7 +12,7 @@ use crate::include::Written;
 use crate::keys;
 use crate::model::{
     AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Level, Limits, Log, LogFormat, LogTarget,
-    Ports, Rates, Rotate, Site, Socket, Tcp, Timeouts, Workers,
+    Ports, Protocol, Rates, Rotate, Site, Socket, Tcp, Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -21,8 +21,10 @@ use pool::Pools;
 use view::View;
 
 mod bindings;
+mod health;
 mod placeholders;
 mod pool;
+mod protocol;
 mod route;
 mod site;
 mod tcp;
@@ -73,6 +75,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         trusted: resolver.shared.trusted.clone(),
         timeouts: resolver.shared.timeouts,
         rates: resolver.shared.rates,
+        http2: resolver.http2(),
         ports: resolver.shared.ports,
         pools: std::mem::take(&mut resolver.pools.all),
         tcp,
@@ -162,10 +165,18 @@ impl Resolver<'_> {
         if let (Some(at), true) = (places.get("tls"), no_tls) {
             warn(self.report, at, "tls", "write tls = {} in a [site] or [tcp] table, or remove [tls]");
         }
-        for name in ["ports", "rates"] {
+        for name in ["ports", "rates", "http2"] {
             if let (Some(at), true) = (places.get(name), config.sites.is_empty()) {
                 warn(self.report, at, name, "it is for [site] tables; remove it");
             }
+        }
+        let spoken = |site: &Site| site.protocols.iter().any(|protocol| *protocol != Protocol::Http1);
+        if let (Some(at), false, false) =
+            (places.get("http2"), config.sites.is_empty(), config.sites.iter().any(spoken))
+        {
+            let message = "`http2` has no effect";
+            let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
+            self.report.push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
         }
         // Sites believe the forwarding fields of whoever is trusted.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;

@@ -77,6 +77,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Rate => pattern("^[0-9]+([KMGT]i?)?B/s$"),
         Kind::Percent => pattern("^[0-9]+%$"),
         Kind::Frequency => pattern("^[0-9]+/[smh]$"),
+        Kind::Allowance => pattern("^[0-9]+/[smh]( +burst +[0-9]+)?$"),
         Kind::Limit => pattern("^[0-9]+/[smh]"),
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
         Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),

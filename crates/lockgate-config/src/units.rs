@@ -121,10 +121,12 @@ pub(crate) fn shortest(millis: u64) -> String {
     scale.map_or_else(|| format!("{millis}ms"), |(unit, scale)| format!("{}{unit}", millis / scale))
 }
 
-/// The size in its largest unit by 1,000 without a fraction: `1KB`, `500B`.
+/// The size in its largest unit without a fraction, by 1,000 if it can be: `1KB`, `64KiB`, `500B`.
 pub(crate) fn smallest(bytes: u64) -> String {
-    let by_1000 = SIZE.iter().take(5).rev();
-    let scale = by_1000.into_iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
+    let (by_1000, by_1024) = SIZE.split_at(5);
+    let (bytes_alone, by_1000) = by_1000.split_at(1);
+    let mut units = by_1000.iter().rev().chain(by_1024.iter().rev()).chain(bytes_alone);
+    let scale = units.find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
     scale.map_or_else(|| format!("{bytes}B"), |(unit, scale)| format!("{}{unit}", bytes / scale))
 }
 

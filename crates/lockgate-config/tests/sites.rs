@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Answer, Balance, Config, Environment, HeaderChange, HeaderRule, Host,
-    LimitKey, LogTarget, Pattern, Pool, Probe, ProxyVersion, Retry, Route, Segment, Site, parse_str_in,
+    AcceptProxy, AccessFormat, Action, Allowance, Answer, Balance, Config, Environment, HeaderChange,
+    HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
+    Segment, Site, UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
@@ -279,6 +280,81 @@ fn a_pool_is_shared_by_all_that_name_it() {
     let ends: Vec<_> =
         config.pools.iter().flat_map(|pool| &pool.endpoints).map(|end| (end.weight, end.max)).collect();
     assert_eq!(ends, [(3, Some(7)), (1, Some(7)), (1, None)]);
+}
+
+#[test]
+fn a_pool_that_speaks_http_2_offers_nothing_else() {
+    let h2 = pool(
+        "protocol = \"h2\"\ntls = { name = \"a.b\" }\nhealth = { path = \"/h\", tls = { name = \"c.d\" } }",
+    );
+    let offered = |tls: &Option<UpstreamTls>| tls.as_ref().map(|tls| tls.alpn.join(","));
+    assert_eq!((h2.protocol, offered(&h2.tls).as_deref()), (Protocol::H2, Some("h2")));
+    assert_eq!(offered(&h2.health.unwrap().tls).as_deref(), Some("h2"));
+    let inline = "[site.\":1\"]\nproxy = { to = \"10.0.0.1:1\", protocol = \"h2c\" }\n";
+    let h2c = config(inline).pools.remove(0);
+    assert_eq!((h2c.protocol, h2c.tls), (Protocol::H2c, None));
+    let plain = pool("protocol = \"http1\"\ntls = { alpn = [\"http/1.1\"] }");
+    assert_eq!((plain.protocol, offered(&plain.tls).as_deref()), (Protocol::Http1, Some("http/1.1")));
+}
+
+#[test]
+fn a_check_by_grpc_asks_about_the_server_or_a_service() {
+    let probe = |grpc: &str| {
+        pool(&format!("protocol = \"h2c\"\nhealth = {{ grpc = {grpc} }}")).health.map(|health| health.probe)
+    };
+    assert_eq!(probe("true"), Some(Probe::Grpc { service: String::new() }));
+    assert_eq!(probe("\"shop.Cart\""), Some(Probe::Grpc { service: "shop.Cart".into() }));
+    assert_eq!(probe("false"), Some(Probe::Tcp));
+}
+
+#[test]
+fn a_site_speaks_what_fits_its_listener() {
+    let spoken =
+        |key: &str, lines: &str| site(&format!("[site.\"{key}\"]\nrespond = 404\n{lines}\n")).protocols;
+    let (http1, h2, h2c) = (Protocol::Http1, Protocol::H2, Protocol::H2c);
+    let tls = "tls = \"/a.pem\"";
+    assert_eq!(spoken("a.b", tls), [h2, http1]);
+    assert_eq!(spoken(":8443", tls), [h2, http1]);
+    assert_eq!(spoken("a.b", &format!("{tls}\nprotocols = [\"http1\", \"h2\"]")), [http1, h2]);
+    assert_eq!(spoken("a.b", &format!("{tls}\nprotocols = [\"http1\"]")), [http1]);
+    assert_eq!(spoken("a.b", "tls = false"), [http1]);
+    assert_eq!(spoken("unix:/a", ""), [http1]);
+    // There is nothing to prefer: clients begin with one or the other.
+    assert_eq!(spoken(":80", "protocols = [\"h2c\", \"http1\"]"), [http1, h2c]);
+    assert_eq!(spoken(":80", "protocols = [\"h2c\"]"), [h2c]);
+}
+
+#[test]
+fn what_redirects_takes_the_protocols_of_those_that_serve_there() {
+    let served = config(
+        "[tls]\ncerts = [\"/a.pem\"]\n[site.\"a.b\"]\nrespond = 404\n[site.\"c.d:80\"]\nrespond = 404\nprotocols = [\"http1\", \"h2c\"]\n\
+         [site.\"e.f\"]\nrespond = 404\nprotocols = [\"http1\"]\n",
+    );
+    assert_eq!(served.sites.len(), 3);
+    let disagree = "[tls]\ncerts = [\"/a.pem\"]\n[site.\"a.b\"]\nrespond = 404\n[site.\"c.d:80\"]\nrespond = 404\n\
+                    [site.\"e.f:80\"]\nrespond = 404\nprotocols = [\"h2c\"]\n";
+    let report = parse_str_in(disagree, Path::new("x"), &Environment::none()).unwrap_err();
+    let found: Vec<_> = report.iter().map(|one| (one.code().id(), one.at().unwrap().line())).collect();
+    assert_eq!(found, [("E0042", 7)], "{report}");
+}
+
+#[test]
+fn what_one_connection_may_ask_for_over_http_2_is_limited_without_a_word() {
+    let site = "[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n";
+    let second = Duration::from_secs(1);
+    let expected = Http2 {
+        streams: 128,
+        window: 1_000_000,
+        connection_window: 8_000_000,
+        resets: Allowance { count: 20, every: second, burst: 200 },
+        control: Allowance { count: 100, every: second, burst: 1_000 },
+    };
+    assert_eq!(config(site).http2, expected);
+    let own = config(&format!(
+        "http2 = {{ window = \"64KiB\", connection_window = \"64KiB\", resets = \"60/m\" }}\n{site}"
+    ));
+    let resets = Allowance { count: 60, every: 60 * second, burst: 60 };
+    assert_eq!(own.http2, Http2 { window: 65_536, connection_window: 65_536, resets, ..expected });
 }
 
 #[test]

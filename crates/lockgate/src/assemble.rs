@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Config, Report};
+use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Acceptors, Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
@@ -109,7 +109,8 @@ pub(crate) struct Planned {
 
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
-    let mistakes = Mistakes { report, failed: false };
+    let mut mistakes = Mistakes { report, failed: false };
+    not_served_yet(config, &mut mistakes);
     let (rings, pools) = (Rings::default(), Pools::default());
     let mut assembler = Assembler { config, mistakes, rings, pools, sites: Sites::default() };
     let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
@@ -128,6 +129,19 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         prober,
         checkers,
     })
+}
+
+/// HTTP/2 is read and checked, but nothing serves it yet; that TLS offers it without a word is left aside.
+fn not_served_yet(config: &Config, mistakes: &mut Mistakes<'_>) {
+    let cure = "write \"http1\"";
+    for pool in config.pools.iter().filter(|pool| pool.protocol != Protocol::Http1) {
+        mistakes.error(Code::NotYet, &pool.at, "HTTP/2 to endpoints is not in this version", cure);
+    }
+    let served = |site: &&config::Site| site.protocols.contains(&Protocol::Http1);
+    let prior = |site: &&config::Site| site.protocols.contains(&Protocol::H2c);
+    for site in config.sites.iter().filter(|site| !served(site) || prior(site)) {
+        mistakes.error(Code::NotYet, &site.at, "HTTP/2 with clients is not in this version", cure);
+    }
 }
 
 struct Assembler<'a> {

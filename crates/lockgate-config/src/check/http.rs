@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::document::Text;
-use crate::model::LimitKey;
+use crate::model::{Allowance, LimitKey};
 use crate::pattern::is_token;
 use crate::place::At;
 use crate::units;
@@ -16,7 +16,7 @@ use super::{Checker, Value};
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenLimit {
     pub(crate) frequency: (u32, std::time::Duration),
-    pub(crate) per: LimitKey,
+    pub(crate) per: Option<LimitKey>,
     pub(crate) burst: Option<u32>,
 }
 
@@ -56,36 +56,29 @@ impl Checker<'_> {
 
     /// `RATE [per WHO] [burst N]`.
     pub(super) fn limit(&mut self, text: &Text, at: &At) -> Value {
-        let mut words = text.value.split_ascii_whitespace();
-        let rate = words.next().unwrap_or_default().to_owned();
-        let frequency = match units::frequency(&rate) {
-            Ok((0, _)) => return self.zero(text, at),
-            Ok(frequency) => frequency,
-            Err(_) => return self.no_limit(text, at, "it does not begin with a rate such as \"20/s\""),
-        };
-        let mut limit = WrittenLimit { frequency, per: LimitKey::Client, burst: None };
-        let (mut per, mut burst) = (false, false);
-        while let Some(word) = words.next() {
-            let value = words.next().unwrap_or_default();
-            match word {
-                "per" if !per => match limit_key(value) {
-                    Some(key) => (limit.per, per) = (key, true),
-                    None => return self.no_limit(text, at, "what stands after `per` is not known"),
-                },
-                "burst" if !burst => match value.parse() {
-                    Ok(count @ 1..=1_000_000) => (limit.burst, burst) = (Some(count), true),
-                    _ => return self.no_limit(text, at, "after `burst` stands a number from 1 to 1000000"),
-                },
-                _ => return self.no_limit(text, at, "after the rate stand `per WHO` and `burst N` at most"),
+        match WrittenLimit::parse(&text.value) {
+            Ok(limit) if limit.frequency.0 == 0 => self.zero(text, at),
+            Ok(limit) => Value::Limit(limit),
+            Err(why) => {
+                let message = format!("{:?} is not a limit", text.raw);
+                let cure = "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned();
+                self.invalid(Code::BadLimit, at, message, why, cure)
             }
         }
-        Value::Limit(limit)
     }
 
-    fn no_limit(&mut self, text: &Text, at: &At, why: &str) -> Value {
-        let message = format!("{:?} is not a limit", text.raw);
-        let cure = "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned();
-        self.invalid(Code::BadLimit, at, message, why, cure)
+    /// `RATE [burst N]`.
+    pub(super) fn allowance(&mut self, text: &Text, at: &At) -> Value {
+        let why = match WrittenLimit::parse(&text.value) {
+            Ok(WrittenLimit { frequency: (0, _), .. }) => return self.zero(text, at),
+            Ok(WrittenLimit { frequency: (count, every), per: None, burst }) => {
+                return Value::Allowance(Allowance { count, every, burst: burst.unwrap_or(count) });
+            }
+            Ok(_) => "each connection is counted apart",
+            Err(why) => why,
+        };
+        let message = format!("{:?} is not a rate", text.raw);
+        self.invalid(Code::BadLimit, at, message, why, "write \"20/s burst 200\"".to_owned())
     }
 
     pub(super) fn limit_key(&mut self, text: &Text, at: &At) -> Value {
@@ -168,6 +161,30 @@ impl Checker<'_> {
         };
         let message = format!("{:?} is not a place to go", text.raw);
         self.invalid(Code::BadPath, at, message, why, "for example \"/new/{*}\"".to_owned())
+    }
+}
+
+impl WrittenLimit {
+    /// What it says, or why it says nothing.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut words = text.split_ascii_whitespace();
+        let frequency = units::frequency(words.next().unwrap_or_default());
+        let frequency = frequency.map_err(|_| "it does not begin with a rate such as \"20/s\"")?;
+        let mut limit = WrittenLimit { frequency, per: None, burst: None };
+        while let Some(word) = words.next() {
+            let value = words.next().unwrap_or_default();
+            match word {
+                "per" if limit.per.is_none() => {
+                    limit.per = Some(limit_key(value).ok_or("what stands after `per` is not known")?);
+                }
+                "burst" if limit.burst.is_none() => match value.parse() {
+                    Ok(count @ 1..=1_000_000) => limit.burst = Some(count),
+                    _ => return Err("after `burst` stands a number from 1 to 1000000"),
+                },
+                _ => return Err("after the rate stand `per WHO` and `burst N` at most"),
+            }
+        }
+        Ok(limit)
     }
 }
 

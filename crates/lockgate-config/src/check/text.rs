@@ -45,6 +45,7 @@ impl Checker<'_> {
             Kind::Rate => self.rate(text, &item.at),
             Kind::Percent => self.percent(text, &item.at),
             Kind::Frequency => self.frequency(text, &item.at),
+            Kind::Allowance => self.allowance(text, &item.at),
             Kind::Limit => self.limit(text, &item.at),
             Kind::LimitKey => self.limit_key(text, &item.at),
             Kind::Statuses => self.statuses(text, &item.at),

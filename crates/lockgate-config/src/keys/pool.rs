@@ -1,8 +1,8 @@
 //! The keys of `[pool.NAME]` tables.
 
 use super::Kind::{
-    Body, Duration, Either, False, FieldValue, Integer, Line, List, Method, Percent, Statuses, Table,
-    UrlPath, Word,
+    Body, Bool, Duration, Either, False, FieldValue, Integer, Line, List, Method, Name, Percent, Statuses,
+    Table, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::tcp::{ENDPOINTS, TLS_TO};
@@ -11,10 +11,12 @@ use super::{AT_LEAST_1MS, Key};
 
 pub(super) const PROTOCOL: Key = Key::new(
     "protocol",
-    Word(&["http1"]),
+    Word(&["http1", "h2", "h2c"]),
     Is(r#""http1""#),
-    r#""http1""#,
-    "What is spoken to the endpoints of a site: HTTP/1.1.",
+    r#""h2c""#,
+    "What is spoken to the endpoints of a site: `\"http1\"`, `\"h2\"` (HTTP/2 over TLS, so `tls` is needed) or `\"h2c\"` \
+     (HTTP/2 without TLS, by prior knowledge, as most gRPC servers have it). Over HTTP/2 requests share connections. A \
+     `[tcp]` table relays bytes as they are and takes no pool that speaks HTTP/2.",
 );
 
 pub(super) const PROXY_PROTOCOL: Key = Key::new(
@@ -23,7 +25,7 @@ pub(super) const PROXY_PROTOCOL: Key = Key::new(
     Absent("none is sent"),
     r#""v2""#,
     "The PROXY header that tells the endpoint the client's address. A connection then belongs to one client \
-     connection and is never shared.",
+     connection and is never shared, so not for HTTP/2, which sends `X-Forwarded-For`.",
 );
 
 const ENDPOINTS_KEY: Key = Key::new(
@@ -50,7 +52,8 @@ pub(super) const POOL: &[Key] = &[
         Either(&[False, Word(&["tcp"]), UrlPath, Table(HEALTH)]),
         Is("false"),
         r#"{ path = "/health", every = "5s" }"#,
-        "Active checks. The short form is the path of a GET request, or `\"tcp\"`: whether a connection comes about.",
+        "Active checks. The short form is the path of a GET request, over the pool's `protocol`, or `\"tcp\"`: whether a \
+         connection comes about.",
     ),
     Key::new(
         "queue",
@@ -93,6 +96,15 @@ const HEALTH: &[Key] = &[
         r#""/health""#,
         "The path, and perhaps query, of the request.",
     ),
+    Key::new(
+        "grpc",
+        Either(&[Bool, Name]),
+        Is("false"),
+        r#""package.Service""#,
+        "Asks by the gRPC health protocol (`grpc.health.v1.Health/Check`) instead, about the server (`true`) or one of \
+         its services; well is `SERVING`. Only with `protocol = \"h2\"` or `\"h2c\"`, and without `path`.",
+    )
+    .around(r#"protocol = "h2c""#),
     Key::new("method", Method, Is(r#""GET""#), r#""HEAD""#, "The method of the request.")
         .with(r#"path = "/health""#),
     Key::new("every", Duration { min: 10 }, Is(r#""2s""#), r#""5s""#, "From one check to the next."),

@@ -1,6 +1,8 @@
 //! The keys of `[site."HOST"]` and `[site."HOST".path."PATH"]` tables, and the globals that are for sites only.
 
-use super::Kind::{Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Table, Tables, Word};
+use super::Kind::{
+    Allowance, Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Size, Table, Tables, Word,
+};
 use super::Unset::{Absent, Is, Within};
 use super::route::{
     ALLOW, AUTH, BODY, DENY, ERROR_PAGES, HEADERS, LIMIT, PATHS, PROXY, REDIRECT, REQUEST_HEADERS, RESPOND,
@@ -50,6 +52,54 @@ pub(super) const RATES: &[Key] = &[
     ),
 ];
 
+/// RFC 9113 §6.9.2: so large is that of a connection before anything is said, and it cannot be made smaller.
+const DEFAULT_WINDOW: u64 = 64 << 10;
+
+/// The protocol ends at 2^31 - 1 (RFC 9113 §6.9.1).
+const LARGEST_WINDOW: u64 = 2_000_000_000;
+
+pub(super) const HTTP2: &[Key] = &[
+    Key::new(
+        "streams",
+        Integer { min: 1, max: 10_000 },
+        Is("128"),
+        "64",
+        "Requests at once on one connection; clients hold back the next ones.",
+    ),
+    Key::new(
+        "window",
+        Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
+        Is(r#""1MB""#),
+        r#""256KB""#,
+        "How many bytes of one request body may come before the application has taken them: the memory that one request \
+         may cost, and the most that one upload moves in a round trip.",
+    ),
+    Key::new(
+        "connection_window",
+        Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
+        Is(r#""8MB""#),
+        r#""16MB""#,
+        "The same for all requests of one connection together; at least `window`.",
+    ),
+    Key::new(
+        "resets",
+        Allowance,
+        Is(r#""20/s burst 200""#),
+        r#""100/s burst 1000""#,
+        "How many requests of one connection may be taken back (RST_STREAM) or broken off for a mistake in them, each of \
+         which costs us work that nobody waits for (CVE-2023-44487, CVE-2025-8671).",
+    ),
+    Key::new(
+        "control",
+        Allowance,
+        Is(r#""100/s burst 1000""#),
+        r#""20/s burst 200""#,
+        "How many frames of one connection may carry nothing for a request: PING, SETTINGS, PRIORITY, DATA without bytes, \
+         and WINDOW_UPDATE and CONTINUATION beyond what the bytes that were moved explain (CVE-2019-9511 to 9518, \
+         CVE-2024-27316).",
+    ),
+];
+
 const TLS_KEY: Key = Key::new(
     "tls",
     Either(&[False, Path, Table(SITE_TLS)]),
@@ -76,6 +126,16 @@ pub(super) const SITE: &[Key] = &[
         "The addresses that are bound, without ports.",
     ),
     TLS_KEY,
+    Key::new(
+        "protocols",
+        List { of: &Word(&["h2", "http1", "h2c"]), least: 1 },
+        Absent("`[\"h2\", \"http1\"]` over TLS, `[\"http1\"]` without"),
+        r#"["http1", "h2c"]"#,
+        "What is spoken with clients. Over TLS `\"h2\"` and `\"http1\"`, best first, of which they choose by ALPN; sites on \
+         one address may differ. Without TLS `\"http1\"`, and `\"h2c\"` for clients that begin with HTTP/2 (prior \
+         knowledge), as gRPC clients inside a network do; all sites on one address must say the same. It is not about the \
+         redirect from `ports.http`.",
+    ),
     Key::new(
         "accept_proxy",
         Either(&[False, Word(&["require", "optional"])]),

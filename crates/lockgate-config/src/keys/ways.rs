@@ -64,6 +64,9 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
             (name, _) => vec![format!("{name} = {{ {} }}", entries.join(", "))],
         };
         add(&mut entries, parent.with);
+        if depth + 1 == above.len() {
+            add(&mut entries, key.around);
+        }
         below = *parent;
     }
     if !key.atop.is_empty() {

@@ -28,6 +28,55 @@ pub struct Rates {
     pub grace: Duration,
 }
 
+/// What is spoken over a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// HTTP/1.1, over TLS or not.
+    Http1,
+    /// HTTP/2 over TLS, agreed on by ALPN (RFC 9113 §3.2).
+    H2,
+    /// HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
+    H2c,
+}
+
+impl Protocol {
+    /// As it is written: `http1`, `h2`, `h2c`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::H2 => "h2",
+            Self::H2c => "h2c",
+        }
+    }
+}
+
+/// What one client connection may ask for over HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Http2 {
+    /// Requests at once, from 1 to 10,000 (SETTINGS_MAX_CONCURRENT_STREAMS).
+    pub streams: u32,
+    /// Bytes of one request body that may come before its endpoint has taken them, from 64 KiB to 2 GB
+    /// (SETTINGS_INITIAL_WINDOW_SIZE). Never more than `connection_window`.
+    pub window: u32,
+    /// The same for all bodies of the connection together, from 64 KiB to 2 GB.
+    pub connection_window: u32,
+    /// Requests that are taken back or broken. More end the connection with ENHANCE_YOUR_CALM.
+    pub resets: Allowance,
+    /// Frames that carry nothing for a request. More end the connection with ENHANCE_YOUR_CALM.
+    pub control: Allowance,
+}
+
+/// How often something may happen on one connection: a bucket of `burst` that is filled with `count` in each `every`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// So often, at least 1, …
+    pub count: u32,
+    /// … in each such time.
+    pub every: Duration,
+    /// How often at once, at least 1.
+    pub burst: u32,
+}
+
 /// One `[site."KEY"]` table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Site {
@@ -42,6 +91,10 @@ pub struct Site {
     pub listen: Vec<SiteListener>,
     /// TLS of its secure listeners, with `[tls]` merged in; `None` when there are none.
     pub tls: Option<Tls>,
+    /// What is spoken where it is served, never empty, each once: over TLS `H2` and `Http1`, best first; without TLS
+    /// `Http1` and `H2c`, in this order, the same for all sites that are served on one address. A listener that
+    /// redirects speaks what those do, and HTTP/1.1 where there are none.
+    pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client; the same for all sites on one address.
     pub accept_proxy: AcceptProxy,
     /// Files that stand for our own pages of errors where no route has the request; one for each status.

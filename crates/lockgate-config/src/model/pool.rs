@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Answer, EndpointAddr, ProxyVersion, UpstreamTls};
+use super::{Answer, EndpointAddr, Protocol, ProxyVersion, UpstreamTls};
 use crate::place::At;
 
 /// A group of endpoints: a `[pool.NAME]` table, or the addresses of one `proxy`.
@@ -15,6 +15,9 @@ pub struct Pool {
     pub at: At,
     /// The addresses; at least one.
     pub endpoints: Vec<Endpoint>,
+    /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak nothing. `H2` has
+    /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
+    pub protocol: Protocol,
     /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`.
     pub balance: Option<Balance>,
     /// Active checks.
@@ -81,7 +84,7 @@ pub struct Health {
 pub enum Probe {
     /// Whether a connection comes about, TLS included.
     Tcp,
-    /// A request.
+    /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2 stays HTTP/2.
     Http {
         /// Its target.
         path: String,
@@ -91,6 +94,12 @@ pub enum Probe {
         expect: Vec<RangeInclusive<u16>>,
         /// What the body must contain.
         body: Option<String>,
+    },
+    /// `grpc.health.v1.Health/Check` (the gRPC health checking protocol), which must say SERVING; only of pools
+    /// that speak HTTP/2.
+    Grpc {
+        /// The service that is asked about; empty is the server as a whole.
+        service: String,
     },
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::address::ListenAddr;
 use crate::check::Checked;
 use crate::codes::Code;
-use crate::model::{AcceptProxy, Config, Host, Site};
+use crate::model::{AcceptProxy, Config, Host, Protocol, Site};
 use crate::place::At;
 
 use super::Resolver;
@@ -89,7 +89,10 @@ impl Resolver<'_> {
         }
         match (first.user, second.user) {
             (User::Site { site: a, secure, .. }, User::Site { site: b, secure: other, .. }) => {
-                first.addr == second.addr && secure == other && a.accept_proxy == b.accept_proxy
+                first.addr == second.addr
+                    && secure == other
+                    && a.accept_proxy == b.accept_proxy
+                    && spoken_alike(first, second)
             }
             _ => false,
         }
@@ -103,32 +106,31 @@ impl Resolver<'_> {
             return;
         }
         let addr = &second.addr;
-        let (code, message, why, cure) = match (first.user, second.user) {
+        let (code, message, why, cure, label) = match (first.user, second.user) {
             (User::Site { secure, .. }, User::Site { secure: other, .. }) if secure != other => {
                 let message = format!("TLS and plain HTTP on {addr}");
                 let cure = "write tls in both, or tls = false in both, or give one another port";
-                (Code::SameAddress, message, said(other), cure)
+                (Code::SameAddress, message, said(other), cure, said(secure))
             }
             (User::Site { site: a, .. }, User::Site { site: b, .. }) if a.accept_proxy != b.accept_proxy => {
                 let message = format!("two sites on {addr} disagree about `accept_proxy`");
                 let cure = "write the same accept_proxy in both, or give one another port";
-                (Code::Disagree, message, header(b.accept_proxy), cure)
+                (Code::Disagree, message, header(b.accept_proxy), cure, header(a.accept_proxy))
+            }
+            (User::Site { site: a, .. }, User::Site { site: b, .. })
+                if first.addr == second.addr && !spoken_alike(first, second) =>
+            {
+                let message = format!("two sites on {addr} disagree about `protocols`");
+                let cure = "write the same protocols in both, or give one another port";
+                (Code::Disagree, message, spoken(&b.protocols), cure, spoken(&a.protocols))
             }
             _ => (
                 Code::SameAddress,
                 "two listeners have the same address".to_owned(),
                 "it is bound already",
                 "give one of them another port, or merge the two tables",
+                "by this one",
             ),
-        };
-        let label = match first.user {
-            User::Site { secure, .. }
-                if code == Code::SameAddress && message_is_about_tls(second, secure) =>
-            {
-                said(secure)
-            }
-            User::Site { site, .. } if code == Code::Disagree => header(site.accept_proxy),
-            _ => "by this one",
         };
         self.report.push_pair(code, &second.at, (message, why, cure), (&first.at, label));
     }
@@ -147,19 +149,36 @@ impl Binding<'_> {
 /// Whether the second adds nothing to what the first is compared with.
 fn same_kind(first: &Binding<'_>, second: &Binding<'_>) -> bool {
     match (first.user, second.user) {
-        (User::Site { secure, .. }, User::Site { secure: other, .. }) => {
-            secure == other && first.addr == second.addr
-        }
+        (
+            User::Site { secure, redirects, .. },
+            User::Site { secure: also_secure, redirects: also_redirects, .. },
+        ) => secure == also_secure && redirects == also_redirects && first.addr == second.addr,
         _ => false,
     }
 }
 
-fn message_is_about_tls(second: &Binding<'_>, secure: bool) -> bool {
-    matches!(second.user, User::Site { secure: other, .. } if other != secure)
+/// Whether connections to both can begin alike. Over TLS each name has its own protocols, and what only redirects
+/// takes those of the others.
+fn spoken_alike(first: &Binding<'_>, second: &Binding<'_>) -> bool {
+    match (first.user, second.user) {
+        (
+            User::Site { site: a, secure: false, redirects: false },
+            User::Site { site: b, secure: false, redirects: false },
+        ) => a.protocols == b.protocols,
+        _ => true,
+    }
 }
 
 fn said(secure: bool) -> &'static str {
     if secure { "this one speaks TLS" } else { "this one is plain" }
+}
+
+fn spoken(protocols: &[Protocol]) -> &'static str {
+    match protocols {
+        [Protocol::Http1] => "this one speaks HTTP/1.1",
+        [Protocol::H2c] => "this one speaks HTTP/2",
+        _ => "this one speaks HTTP/1.1 and HTTP/2",
+    }
 }
 
 fn header(accept: AcceptProxy) -> &'static str {

@@ -6,8 +6,8 @@ use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
 use crate::keys::{self, Key};
 use crate::model::{
-    Action, Answer, Balance, CaSource, Config, Endpoint, EndpointAddr, Health, Idle, Pool, Probe,
-    ProxyVersion, Queue, Retry, UpstreamTls,
+    Action, Answer, Balance, CaSource, Config, Endpoint, EndpointAddr, Idle, Pool, Protocol, ProxyVersion,
+    Queue, Retry, UpstreamTls,
 };
 use crate::newcomers;
 use crate::place::At;
@@ -38,8 +38,9 @@ impl Resolver<'_> {
     fn named_pool(&mut self, one: &Keyed) -> Option<Pool> {
         let view = View { keys: pool_keys(), layers: vec![&one.table] };
         let endpoints = self.endpoints(&view.written("endpoints")?)?;
-        let tls = self.tls_to(&view, &endpoints);
-        let health = self.health(&view, &endpoints, tls.as_ref());
+        let protocol = self.protocol(&view);
+        let tls = self.tls_to(&view, &endpoints, protocol);
+        let health = self.health(&view, &endpoints, protocol, tls.as_ref());
         let balance = match view.value("balance") {
             Value::Word("p2c") => Some(Balance::P2c),
             Value::Word("least") => Some(Balance::Least),
@@ -48,6 +49,7 @@ impl Resolver<'_> {
         };
         Some(Pool {
             name: Some(one.name.clone()),
+            protocol,
             balance,
             health,
             tls,
@@ -73,9 +75,10 @@ impl Resolver<'_> {
                     return self.pool_called(name, &to.at);
                 }
                 let endpoints = self.endpoints(&to)?;
-                let tls = self.tls_to(&long, &endpoints);
+                let protocol = self.protocol(&long);
+                let tls = self.tls_to(&long, &endpoints, protocol);
                 let proxy_protocol = long.proxy_version("proxy_protocol");
-                let pool = Pool { tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
+                let pool = Pool { protocol, tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
                 Some(self.add(pool))
             }
             _ => {
@@ -143,15 +146,17 @@ impl Resolver<'_> {
     }
 
     /// TLS of a table that has endpoints.
-    fn tls_to(&mut self, view: &View<'_>, endpoints: &[Endpoint]) -> Option<UpstreamTls> {
+    pub(super) fn tls_to(
+        &mut self,
+        view: &View<'_>,
+        endpoints: &[Endpoint],
+        protocol: Protocol,
+    ) -> Option<UpstreamTls> {
         let written = view.written("tls")?;
         if !matches!(written.value, Value::Table(_)) {
             return None;
         }
-        Some(self.upstream_tls(&view.section("tls"), endpoints, &written.at))
-    }
-
-    fn upstream_tls(&mut self, view: &View<'_>, endpoints: &[Endpoint], at: &At) -> UpstreamTls {
+        let (view, at) = (view.section("tls"), &written.at);
         let name = view.text("name");
         let socket = endpoints.iter().find(|endpoint| matches!(endpoint.addr, EndpointAddr::Unix(_)));
         if let (None, Some(socket)) = (&name, socket) {
@@ -164,67 +169,7 @@ impl Resolver<'_> {
             Value::Path(path) => CaSource::File(path),
             _ => CaSource::System,
         };
-        UpstreamTls { name, ca, alpn: view.texts("alpn"), at: at.clone() }
-    }
-
-    fn health(
-        &mut self,
-        view: &View<'_>,
-        endpoints: &[Endpoint],
-        of_pool: Option<&UpstreamTls>,
-    ) -> Option<Health> {
-        let written = view.written("health")?;
-        let long = view.section("health");
-        let path = match &written.value {
-            Value::Text(path) => Some(path.clone()),
-            Value::Word(_) => None,
-            Value::Table(_) => long.text("path"),
-            _ => return None,
-        };
-        if path.is_none() && !long.mentions("path") {
-            self.without_path(&long);
-        }
-        let probe = match path {
-            None => Probe::Tcp,
-            Some(path) => Probe::Http {
-                path,
-                method: long.text("method").unwrap_or_default(),
-                expect: match long.value("expect") {
-                    Value::List(items) => items.iter().filter_map(|item| range(&item.value)).collect(),
-                    one => range(&one).into_iter().collect(),
-                },
-                body: long.text("body"),
-            },
-        };
-        let unix = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Unix(_));
-        if let (Some(written), true) = (long.written("port"), endpoints.iter().all(unix)) {
-            let message = "`port` has no effect";
-            let why = "a Unix socket has none";
-            self.report.push_at(Code::NoEffect, &written.at, message, why, "remove it");
-        }
-        let tls = match long.written("tls").map(|written| written.value) {
-            None => of_pool.cloned(),
-            Some(_) => self.tls_to(&long, endpoints),
-        };
-        Some(Health {
-            probe,
-            every: long.duration("every"),
-            timeout: long.duration("timeout"),
-            fall: long.number("fall"),
-            rise: long.number("rise"),
-            port: long.count("port").and_then(|port| u16::try_from(port).ok()),
-            tls,
-        })
-    }
-
-    /// What is about answers, where nothing is asked.
-    fn without_path(&mut self, long: &View<'_>) {
-        for name in ["method", "expect", "body"] {
-            let Some(written) = long.written(name) else { continue };
-            let message = format!("`{name}` without `path`");
-            let why = "without a request there is no answer";
-            self.report.push_at(Code::MissingKey, &written.at, message, why, "add path = \"/health\"");
-        }
+        Some(UpstreamTls { name, ca, alpn: self.offered(&view, protocol), at: at.clone() })
     }
 
     /// A fixed answer; nothing when it contradicts itself.
@@ -315,6 +260,7 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         name: None,
         at: at.clone(),
         endpoints,
+        protocol: Protocol::Http1,
         balance: None,
         health: None,
         queue: Queue { max: queue.number("max"), wait: queue.duration("wait") },
@@ -327,10 +273,6 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         proxy_protocol: None,
         maintenance: None,
     }
-}
-
-fn range(value: &Value) -> Option<std::ops::RangeInclusive<u16>> {
-    if let Value::Statuses(range) = value { Some(range.clone()) } else { None }
 }
 
 /// A name as it stands in a header.

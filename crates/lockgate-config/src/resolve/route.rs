@@ -112,7 +112,11 @@ impl Resolver<'_> {
     fn action(&mut self, view: &View<'_>, verb: &str, pattern: &Pattern, route: &At) -> Option<Action> {
         let written = view.written(verb)?;
         match verb {
-            "proxy" => self.proxy(view).map(Action::Proxy),
+            "proxy" => {
+                let pool = self.proxy(view)?;
+                self.requested(pool);
+                Some(Action::Proxy(pool))
+            }
             "redirect" => {
                 let long = view.section("redirect");
                 let (to, at) = match &written.value {
@@ -353,7 +357,7 @@ fn limit(view: &View<'_>) -> Option<RateLimit> {
     let (count, every, per, burst) = match written.value {
         Value::Limit(limit) => {
             let (count, every) = limit.frequency;
-            (count, every, limit.per, limit.burst)
+            (count, every, limit.per.unwrap_or(LimitKey::Client), limit.burst)
         }
         Value::Table(_) => {
             let Value::Frequency(count, every) = long.value("rate") else { return None };

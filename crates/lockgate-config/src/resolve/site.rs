@@ -26,12 +26,15 @@ impl Resolver<'_> {
         let tls = self.site_tls(&view, key, &one.at);
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, by_permission);
+        // Also where its TLS is a mistake.
+        let secure = !plain(&view) && (view.mentions("tls") || matches!(key, SiteKey::Implied(_)));
         Some(Site {
             name: one.name.clone(),
             at: one.at.clone(),
             hosts: self.hosts(&view, key),
             listen: self.site_listeners(&view, key, tls.is_some()),
             tls,
+            protocols: self.protocols(&view, secure),
             accept_proxy,
             error_pages: error_pages(&view),
             routes: self.routes(one, &view),
@@ -98,7 +101,7 @@ impl Resolver<'_> {
                 return vec![SiteListener { addr, secure, redirects: false }];
             }
             SiteKey::Port(_, port) => (*port, secure, None),
-            SiteKey::Implied(_) if self.plain(view) => (ports.http, false, None),
+            SiteKey::Implied(_) if plain(view) => (ports.http, false, None),
             SiteKey::Implied(_) => (ports.https, true, Some(ports.http)),
         };
         let ips: Vec<IpAddr> = view.list("listen").into_iter().filter_map(ip).collect();
@@ -108,11 +111,11 @@ impl Resolver<'_> {
         let redirects = redirect.into_iter().flat_map(|port| at(port, false, true));
         at(port, secure, false).chain(redirects).collect()
     }
+}
 
-    /// Whether `tls = false` was written.
-    fn plain(&self, view: &View<'_>) -> bool {
-        matches!(view.written("tls"), Some(Checked { value: Value::Bool(false), .. }))
-    }
+/// Whether `tls = false` was written.
+fn plain(view: &View<'_>) -> bool {
+    matches!(view.written("tls"), Some(Checked { value: Value::Bool(false), .. }))
 }
 
 fn ip(item: Checked) -> Option<IpAddr> {

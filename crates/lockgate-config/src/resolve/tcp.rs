@@ -22,6 +22,9 @@ impl Resolver<'_> {
         let tls = self.tls(&view, &one.at);
         let accept_proxy = self.accept_proxy(&view, matches!(addr, ListenAddr::Unix(_)));
         let pool = self.proxy(&view)?;
+        if let Some(written) = view.written("proxy") {
+            self.relayed(pool, &written.at);
+        }
         let of_pool = self.pools.all.get(pool).and_then(|pool| pool.proxy_protocol);
         Some(Tcp {
             name: one.name.clone(),

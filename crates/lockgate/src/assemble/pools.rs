@@ -106,6 +106,7 @@ impl Pools {
             Some(tls) => Some(self.connector(mistakes, name, tls)?),
         };
         let ask = match &written.probe {
+            config::Probe::Grpc { .. } => return None,
             config::Probe::Tcp => Ask::Connection,
             config::Probe::Http { path, method, expect, body } => Ask::Http(Request {
                 method: method.clone(),

@@ -121,6 +121,12 @@ fn route(config: &Config, route: &Route) -> Value {
                 "endpoint_tls": pool.tls.is_some(),
                 "check": pool.health.as_ref().map(|health| match &health.probe {
                     Probe::Tcp => format!("tcp every {:?}", health.every),
+                    Probe::Grpc { service } if service.is_empty() => {
+                        format!("the gRPC health protocol every {:?}", health.every)
+                    }
+                    Probe::Grpc { service } => {
+                        format!("the gRPC health protocol for {service} every {:?}", health.every)
+                    }
                     Probe::Http { path, method, .. } => format!("{method} {path} every {:?}", health.every),
                 }),
             })

@@ -1,0 +1,161 @@
+//! What is spoken: by sites with their clients, with the endpoints of pools, and how much of HTTP/2 one client has.
+
+use crate::check::{Checked, Value};
+use crate::codes::Code;
+use crate::keys;
+use crate::model::{Allowance, Http2, Protocol};
+use crate::place::At;
+use crate::units;
+
+use super::{Resolver, View};
+
+impl Resolver<'_> {
+    /// The `[http2]` table.
+    pub(super) fn http2(&mut self) -> Http2 {
+        let view = View { keys: keys::ROOT, layers: vec![self.root] }.section("http2");
+        let (window, connection_window) = (view.size("window"), view.size("connection_window"));
+        let written = |name| view.written(name).map(|written: Checked| (name, written.at));
+        // Where one of them is a mistake already, nothing is compared.
+        if let (false, Some((name, at))) = (
+            view.broken(&["window", "connection_window"]) || window <= connection_window,
+            written("window").or_else(|| written("connection_window")),
+        ) {
+            let (window, whole) = (units::smallest(window), units::smallest(connection_window));
+            let message = format!("`window` is {window}, and `connection_window` is {whole}");
+            let why = "one request cannot have more than all of a connection";
+            let cure = match name {
+                "window" => format!("write connection_window = \"{window}\" or more, or a smaller window"),
+                _ => format!("write window = \"{whole}\" or less beside it, or a larger connection_window"),
+            };
+            self.report.push_at(Code::OutOfRange, &at, message, why, cure);
+        }
+        Http2 {
+            streams: view.number("streams"),
+            window: u32::try_from(window).unwrap_or_default(),
+            connection_window: u32::try_from(connection_window).unwrap_or_default(),
+            resets: view.allowance("resets"),
+            control: view.allowance("control"),
+        }
+    }
+
+    /// What a site speaks where it is served, `secure` or not.
+    pub(super) fn protocols(&mut self, view: &View<'_>, secure: bool) -> Vec<Protocol> {
+        let mut protocols = Vec::new();
+        for item in view.list("protocols") {
+            let Some(protocol) = protocol(&item.value) else { continue };
+            let misfit = match protocol {
+                Protocol::H2 if !secure => Some((
+                    "`\"h2\"` without TLS",
+                    "it is HTTP/2 over TLS, and this site has none",
+                    "write \"h2c\" for HTTP/2 without TLS, or add tls",
+                )),
+                Protocol::H2c if secure => Some((
+                    "`\"h2c\"` over TLS",
+                    "it is HTTP/2 without TLS, and this site has it",
+                    "write \"h2\", or tls = false",
+                )),
+                _ => None,
+            };
+            if let Some((message, why, cure)) = misfit {
+                self.report.push_at(Code::WrongProtocol, &item.at, message, why, cure);
+            } else if protocols.contains(&protocol) {
+                let message = format!("\"{}\" is spoken already", protocol.name());
+                self.report.push_at(Code::NoEffect, &item.at, message, "it is given twice", "remove it");
+            } else {
+                protocols.push(protocol);
+            }
+        }
+        match (protocols.is_empty(), secure) {
+            (true, true) => vec![Protocol::H2, Protocol::Http1],
+            (true, false) => vec![Protocol::Http1],
+            (false, true) => protocols,
+            // Clients say which with their first bytes, so that nothing is preferred.
+            (false, false) => {
+                protocols.sort_unstable();
+                protocols
+            }
+        }
+    }
+
+    /// What is spoken to the endpoints of a table that has some.
+    pub(super) fn protocol(&mut self, view: &View<'_>) -> Protocol {
+        let Some(written) = view.written("protocol") else { return Protocol::Http1 };
+        let Some(protocol) = protocol(&written.value) else { return Protocol::Http1 };
+        match protocol {
+            Protocol::Http1 => return protocol,
+            Protocol::H2 if !view.mentions("tls") => {
+                let message = "`protocol = \"h2\"` without `tls`";
+                let why = "it is HTTP/2 over TLS";
+                let cure = "add tls = {}, or write \"h2c\" for HTTP/2 without TLS";
+                self.report.push_at(Code::WrongProtocol, &written.at, message, why, cure);
+            }
+            Protocol::H2c if view.mentions("tls") => {
+                let message = "`protocol = \"h2c\"` beside `tls`";
+                let why = "it is HTTP/2 without TLS";
+                let cure = "write \"h2\", or remove tls";
+                self.report.push_at(Code::WrongProtocol, &written.at, message, why, cure);
+            }
+            Protocol::H2 | Protocol::H2c => {}
+        }
+        if let Some(header) = view.written("proxy_protocol") {
+            let message = format!("`proxy_protocol` beside `protocol = \"{}\"`", protocol.name());
+            let why = "requests of several clients share a connection, and the header names one";
+            let cure = "remove it, as X-Forwarded-For names each; or write protocol = \"http1\"";
+            self.report.push_at(Code::Excluded, &header.at, message, why, cure);
+        }
+        protocol
+    }
+
+    /// The application protocols that are offered over TLS to those endpoints; `tls` is its table.
+    pub(super) fn offered(&mut self, tls: &View<'_>, protocol: Protocol) -> Vec<String> {
+        if protocol == Protocol::Http1 {
+            return tls.texts("alpn");
+        }
+        if let Some(written) = tls.written("alpn") {
+            let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
+            let why = "nothing but h2 is offered, so that nothing else is spoken";
+            self.report.push_at(Code::Excluded, &written.at, message, why, "remove it");
+        }
+        vec!["h2".to_owned()]
+    }
+
+    /// A pool that a `[tcp]` table leads to from `at`.
+    pub(super) fn relayed(&mut self, pool: usize, at: &At) {
+        let Some(pool) = self.pools.all.get(pool) else { return };
+        if pool.protocol == Protocol::Http1 {
+            return;
+        }
+        let message = format!("a pool with `protocol = \"{}\"` in a [tcp] table", pool.protocol.name());
+        let why = "bytes are relayed as they are, and nothing is spoken";
+        let cure = "name a pool without protocol, or proxy to this one from a [site]";
+        let texts = (message, why, cure);
+        self.report.push_pair(Code::WrongProtocol, at, texts, (&pool.at, "this pool"));
+    }
+
+    /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
+    pub(super) fn requested(&mut self, pool: usize) {
+        let Some(pool) = self.pools.all.get(pool) else { return };
+        let Some(tls) = pool.tls.as_ref().filter(|_| pool.protocol == Protocol::Http1) else { return };
+        if tls.alpn.iter().any(|name| name == "h2") && !self.warned(Code::WrongProtocol, &tls.at) {
+            let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";
+            let why = "an endpoint that chooses h2 would not be understood";
+            let cure = "write protocol = \"h2\" beside tls, and remove alpn";
+            self.report.push_at(Code::WrongProtocol, &tls.at.clone(), message, why, cure);
+        }
+    }
+}
+
+impl View<'_> {
+    fn allowance(&self, name: &str) -> Allowance {
+        match self.value(name) {
+            Value::Allowance(allowance) => allowance,
+            // It has been reported.
+            _ => Allowance { count: 1, every: std::time::Duration::from_secs(1), burst: 1 },
+        }
+    }
+}
+
+fn protocol(value: &Value) -> Option<Protocol> {
+    let Value::Word(word) = value else { return None };
+    [Protocol::Http1, Protocol::H2, Protocol::H2c].into_iter().find(|protocol| protocol.name() == *word)
+}
