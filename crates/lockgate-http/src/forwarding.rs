@@ -383,6 +383,8 @@ mod tests {
             ["", "close", "Keep-Alive", "close, keep-alive"].map(|value| keeps(old, value)),
             [false, false, true, false]
         );
+        // RFC 9113 §9.1: by GOAWAY and not by a field.
+        assert!(keeps(Version::Http2, ""));
     }
 
     fn told(client: &Client, host: &str, sent: &[(&str, &str)]) -> Vec<String> {

@@ -10,6 +10,7 @@
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
 //! - [`h2`]: fields of HTTP/2 to heads, and a look at its frames.
 //! - [`forwarding`]: what an intermediary must change on the way.
+//! - [`priority`]: which answer is wanted first (RFC 9218).
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod forwarding;
 pub mod h1;
 pub mod h2;
 pub mod head;
+pub mod priority;
 pub mod readings;
 pub mod status;
 pub mod target;

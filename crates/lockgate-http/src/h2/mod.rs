@@ -1,16 +1,16 @@
-//! HTTP/2 in the words of HTTP/1 (RFC 9113): `request` and `response` make heads of what HPACK has decoded, `frames`
-//! follows a stream of frames without reading them.
+//! HTTP/2 in the words of HTTP/1 (RFC 9113): `request` and `response` make heads of what HPACK has decoded, `section`
+//! is what holds for all fields, `frames` follows a stream of frames without reading them.
 //!
 //! Streams, windows and HPACK are not here. What is: the one check between a field section and a head. A value with a
 //! line feed in it is one value to HPACK and two lines to an origin that is told of it in HTTP/1 ("HTTP/2: The Sequel is
 //! Always Worse", Kettle 2021), so nothing becomes a head that HTTP/1 could not have said.
 
-use crate::fields::{Fields, Known};
 use crate::h1::framing::FramingError;
-use crate::h1::{Limits, parse};
 
+pub mod frames;
 pub mod request;
 pub mod response;
+pub mod section;
 
 /// Why a field section is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -61,13 +61,13 @@ pub enum HeadError {
     /// Content-Length promises a body, and there is none (RFC 9113 §8.1.1).
     #[error("Content-Length is not the length of the body")]
     NoBody,
-    /// [`Limits::head`], by all fields together.
+    /// [`Limits::head`](crate::h1::Limits::head), by all fields together.
     #[error("the head is too long")]
     TooLong,
     /// The same, by the pseudo-header fields alone.
     #[error("the request-target is too long")]
     TargetTooLong,
-    /// [`Limits::fields`].
+    /// [`Limits::fields`](crate::h1::Limits::fields).
     #[error("there are too many fields")]
     TooManyFields,
 }
@@ -83,65 +83,5 @@ impl HeadError {
             Self::Framing(error) => error.status(),
             _ => 400,
         }
-    }
-}
-
-/// What is left of [`Limits::head`]. A field takes what it takes in HPACK's tables (RFC 9113 §6.5.2): 32 bytes more than
-/// it has, whatever it was on the wire.
-struct Room(usize);
-
-impl Room {
-    fn of(limits: &Limits) -> Self {
-        Self(limits.head)
-    }
-
-    fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-        self.0 = self.0.checked_sub(name.len() + value.len() + 32).ok_or(HeadError::TooLong)?;
-        Ok(())
-    }
-}
-
-/// Adds a field that was checked, unless there are as many as there may be.
-fn add(
-    fields: &mut Fields,
-    name: &[u8],
-    value: &[u8],
-    known: Option<Known>,
-    limits: &Limits,
-) -> Result<(), HeadError> {
-    if fields.len() >= limits.fields {
-        return Err(HeadError::TooManyFields);
-    }
-    fields.place(name, value, known);
-    Ok(())
-}
-
-/// What holds for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); says what it is, if it is one of those.
-///
-/// A name with a colon is no token: pseudo-header fields are not among these.
-fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
-    if !parse::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
-        return Err(HeadError::FieldName);
-    }
-    let padded = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    if !parse::is_text(value) || padded(value.first()) || padded(value.last()) {
-        return Err(HeadError::FieldValue);
-    }
-    let known = Known::of(name);
-    if is_of_connections(known, name) { Err(HeadError::ConnectionField) } else { Ok(known) }
-}
-
-/// Whether a field is one that no message of HTTP/2 has (RFC 9113 §8.2.2). TE is not among them: requests may have it.
-fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
-    match known {
-        Some(
-            Known::Connection
-            | Known::KeepAlive
-            | Known::ProxyConnection
-            | Known::TransferEncoding
-            | Known::Upgrade,
-        ) => true,
-        Some(_) => false,
-        None => name.eq_ignore_ascii_case(b"http2-settings"),
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Does not see that pseudo-header fields come first and once: whoever collects them does.
 
-use super::{HeadError, Room, add, check};
+use super::HeadError;
+use super::section::{Room, add, check};
 use crate::fields::{Known, alike};
 use crate::h1::{Limits, framing, parse};
 use crate::head::{BodyLength, Method, RequestHead, Version};

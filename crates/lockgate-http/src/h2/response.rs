@@ -1,6 +1,7 @@
 //! Answers between HTTP/1 and HTTP/2: what of one goes on (RFC 9113 §8.2.2), and one of HTTP/2 as a head.
 
-use super::{HeadError, Room, add, check, is_of_connections};
+use super::HeadError;
+use super::section::{self, Room};
 use crate::fields::{Field, Known};
 use crate::h1::{Limits, framing};
 use crate::head::{BodyLength, Method, ResponseHead, Version};
@@ -8,7 +9,7 @@ use crate::head::{BodyLength, Method, ResponseHead, Version};
 /// Whether a field of an answer may stand in HTTP/2. What its Connection names besides is
 /// [`Onward`](crate::forwarding::Onward)'s to say. Names are to be made small by whoever writes them.
 pub fn passes(field: &Field<'_>) -> bool {
-    field.known != Some(Known::Te) && !is_of_connections(field.known, field.name)
+    field.known != Some(Known::Te) && !section::is_of_connections(field.known, field.name)
 }
 
 /// Makes a head of an answer's status and fields, as [`request`](super::request::request) does of a request's. What its
@@ -29,14 +30,7 @@ pub fn response<'a>(
     let mut room = Room::of(limits);
     room.take(b":status", b"200")?;
     head.begin(Version::Http2, status);
-    for (name, value) in fields {
-        room.take(name, value)?;
-        match check(name, value)? {
-            // RFC 9113 §8.2.2: in requests only.
-            Some(Known::Te) => return Err(HeadError::ConnectionField),
-            known => add(&mut head.fields, name, value, known, limits)?,
-        }
-    }
+    section::fill(fields, room, limits, &mut head.fields)?;
     // Of a HEAD, so that nothing but the fields is looked at.
     framing::response(Method::Head, head)?;
     Ok(())
@@ -54,5 +48,122 @@ pub fn length(method: Method, head: &ResponseHead, ended: bool) -> Result<BodyLe
         (BodyLength::UntilClose, false) => Ok(BodyLength::Chunked),
         (BodyLength::Known(_), true) => Err(HeadError::NoBody),
         (length, _) => Ok(length),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::tests::fields;
+    use crate::h1::encode;
+    use crate::h1::framing::FramingError;
+    use crate::h1::parse::{self, Progress};
+
+    const LIMITS: Limits = Limits { head: 512, fields: 4 };
+
+    fn read(status: u16, fields: &[(&[u8], &[u8])]) -> Result<ResponseHead, HeadError> {
+        let mut head = ResponseHead::default();
+        response(status, fields.iter().copied(), &LIMITS, &mut head).map(|()| head)
+    }
+
+    #[test]
+    fn an_answer_is_one_of_http_1() {
+        let mut head = ResponseHead::default();
+        let before = b"HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n";
+        parse::response(before, &mut Progress::default(), &LIMITS, &mut head).unwrap().unwrap();
+        let sent: [(&[u8], &[u8]); 3] = [(b"set-cookie", b"a"), (b"x", b""), (b"set-cookie", b"\xff\tb")];
+        response(200, sent, &LIMITS, &mut head).unwrap();
+        assert_eq!((head.status, head.version, head.reason()), (200, Version::Http2, &b""[..]));
+        let mut out = Vec::new();
+        encode::status_line(&mut out, head.status, head.reason());
+        head.fields.write(&mut out, |_| true);
+        assert_eq!(out, b"HTTP/1.1 200 \r\nset-cookie: a\r\nx: \r\nset-cookie: \xff\tb\r\n");
+        assert!(read(103, &[]).unwrap().is_interim());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_refused() {
+        use HeadError::*;
+        // RFC 9113 §8.6, RFC 9110 §15.
+        for status in [0, 99, 101, 1000] {
+            assert_eq!(read(status, &[]).unwrap_err(), Status, "{status}");
+        }
+        for (name, value, error) in [
+            // RFC 9113 §8.2.1.
+            (&b"X"[..], &b""[..], FieldName),
+            (b"", b"", FieldName),
+            (b"x y", b"", FieldName),
+            (b"x\r\ny", b"", FieldName),
+            (b"x", b"a\r\nb: c", FieldValue),
+            (b"x", b"a\nb", FieldValue),
+            (b"x", b"a\0", FieldValue),
+            (b"x", b"\x1b", FieldValue),
+            (b"x", b" a", FieldValue),
+            (b"x", b"a\t", FieldValue),
+            // RFC 9113 §8.3.
+            (b":status", b"200", FieldName),
+            (b":path", b"/", FieldName),
+            // RFC 9113 §8.2.2.
+            (b"connection", b"close", ConnectionField),
+            (b"keep-alive", b"timeout=5", ConnectionField),
+            (b"proxy-connection", b"close", ConnectionField),
+            (b"transfer-encoding", b"chunked", ConnectionField),
+            (b"upgrade", b"websocket", ConnectionField),
+            (b"te", b"trailers", ConnectionField),
+            // RFC 9110 §8.6.
+            (b"content-length", b"+1", Framing(FramingError::Length)),
+            (b"content-length", b"1, 1", Framing(FramingError::Lengths)),
+        ] {
+            let refused = read(200, &[(name, value)]).unwrap_err();
+            assert_eq!(refused, error, "{}: {}", name.escape_ascii(), value.escape_ascii());
+        }
+        let twice: [(&[u8], &[u8]); 2] = [(b"content-length", b"1"); 2];
+        assert_eq!(read(200, &twice).unwrap_err(), Framing(FramingError::Lengths));
+        let five: [(&[u8], &[u8]); 5] = [(b"x", b"y"); 5];
+        assert_eq!(read(200, &five).unwrap_err(), TooManyFields);
+        assert_eq!(read(200, &[(b"x", &[b'y'; 512])]).unwrap_err(), TooLong);
+    }
+
+    /// RFC 9113 §8.1.1: what is promised must come, "unless the message is defined as having no content".
+    #[test]
+    fn a_body_is_as_long_as_its_stream_or_its_content_length() {
+        use BodyLength::*;
+        let of = |method, status, value: Option<&'static [u8]>, ended| {
+            let field = value.map(|value| (&b"content-length"[..], value));
+            length(method, &read(status, field.as_slice()).unwrap(), ended)
+        };
+        for (method, status, value, ended, length) in [
+            (Method::Get, 200, None, false, Ok(Chunked)),
+            (Method::Get, 200, None, true, Ok(Empty)),
+            (Method::Get, 200, Some(&b"3"[..]), false, Ok(Known(3))),
+            (Method::Get, 200, Some(b"3"), true, Err(HeadError::NoBody)),
+            (Method::Get, 200, Some(b"0"), true, Ok(Empty)),
+            (Method::Get, 200, Some(b"0"), false, Ok(Empty)),
+            (Method::Head, 200, Some(b"3"), true, Ok(Empty)),
+            (Method::Head, 200, None, false, Ok(Empty)),
+            (Method::Get, 304, Some(b"3"), true, Ok(Empty)),
+            (Method::Get, 204, None, true, Ok(Empty)),
+            (Method::Get, 103, None, false, Ok(Empty)),
+        ] {
+            assert_eq!(of(method, status, value, ended), length, "{method:?} {status} {value:?} {ended}");
+        }
+    }
+
+    /// RFC 9113 §8.2.2: an intermediary removes them when it converts from HTTP/1.
+    #[test]
+    fn fields_of_connections_do_not_go_on() {
+        let sent = fields(&[
+            ("Connection", "close"),
+            ("Keep-Alive", "timeout=5"),
+            ("Content-Length", "3"),
+            ("Proxy-Connection", "close"),
+            ("Transfer-Encoding", "chunked"),
+            ("Server", "a"),
+            ("Upgrade", "h2c"),
+            ("TE", "trailers"),
+            ("HTTP2-Settings", "AAMAAABk"),
+        ]);
+        let kept: Vec<_> = sent.iter().filter(passes).map(|field| field.name).collect();
+        assert_eq!(kept, [&b"Content-Length"[..], b"Server"]);
     }
 }

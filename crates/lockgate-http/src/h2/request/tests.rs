@@ -199,8 +199,7 @@ fn methods_paths_and_schemes_are_those_of_http_1() {
     assert_eq!(of(Pseudo { method: b"M-SEARCH", ..GET }), is("M-SEARCH /a?b HTTP/1.1\nHost: a.example\n"));
     assert_eq!(of(Pseudo { path: Some(b"//a?/?"), ..GET }), is("GET //a?/? HTTP/1.1\nHost: a.example\n"));
     assert_eq!(of(Pseudo { scheme: Some(b"HTTP"), ..GET }), is("GET /a?b HTTP/1.1\nHost: a.example\n"));
-    // RFC 9113 §8.3.1: "OPTIONS request for an "http" or "https" URI that does not include a path component [...] MUST
-    // include a ":path" pseudo-header field with a value of '*'".
+    // RFC 9113 §8.3.1: the path of an OPTIONS for no path.
     let options = Pseudo { method: b"OPTIONS", path: Some(b"*"), ..GET };
     assert_eq!(of(options), is("OPTIONS * HTTP/1.1\nHost: a.example\n"));
 }
@@ -397,8 +396,7 @@ fn extended_connect_becomes_the_get_of_a_websocket() {
     assert!(read(&GET, &fields).unwrap().fields.named(b"sec-websocket-key").next().is_some());
 }
 
-/// RFC 9113 §6.5.2: "based on the uncompressed size of fields, including the length of the name and value in units of
-/// octets plus an overhead of 32 octets for each field".
+/// RFC 9113 §6.5.2: a field has the size of its name and value, and 32 bytes more.
 #[test]
 fn limits_hold_to_the_byte_and_to_the_line() {
     // :method GET, :scheme https, :authority a.example, :path /a?b

@@ -1,0 +1,271 @@
+//! Follows the frames in a stream of bytes (RFC 9113 §4.1): which there are, not what they say.
+//!
+//! For those who count what a peer sends beside the codec that reads it. Costs by frame and not by byte: payloads are
+//! passed over by their length. Judges nothing: a length that is too large is the codec's to refuse.
+
+/// A frame of which the header is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// One of the constants below, or any other byte.
+    pub kind: u8,
+    /// What they mean is each kind's own.
+    pub flags: u8,
+    /// 31 bits; 0 is the connection.
+    pub stream: u32,
+    /// Bytes of its payload, padding included.
+    pub length: u32,
+    /// The payload of a [`PRIORITY_UPDATE`], unless it is longer than any of use; of others, nothing.
+    pub payload: &'a [u8],
+}
+
+/// RFC 9113 §6.1.
+pub const DATA: u8 = 0x0;
+/// RFC 9113 §6.2.
+pub const HEADERS: u8 = 0x1;
+/// RFC 9113 §6.3.
+pub const PRIORITY: u8 = 0x2;
+/// RFC 9113 §6.4.
+pub const RST_STREAM: u8 = 0x3;
+/// RFC 9113 §6.5.
+pub const SETTINGS: u8 = 0x4;
+/// RFC 9113 §6.6.
+pub const PUSH_PROMISE: u8 = 0x5;
+/// RFC 9113 §6.7.
+pub const PING: u8 = 0x6;
+/// RFC 9113 §6.8.
+pub const GOAWAY: u8 = 0x7;
+/// RFC 9113 §6.9.
+pub const WINDOW_UPDATE: u8 = 0x8;
+/// RFC 9113 §6.10.
+pub const CONTINUATION: u8 = 0x9;
+/// RFC 9218 §7.1.
+pub const PRIORITY_UPDATE: u8 = 0x10;
+
+/// The flag of DATA and HEADERS that ends a stream.
+pub const END_STREAM: u8 = 0x1;
+/// The flag of SETTINGS and PING that makes them an acknowledgement.
+pub const ACK: u8 = 0x1;
+/// The flag of HEADERS and CONTINUATION that ends a field section.
+pub const END_HEADERS: u8 = 0x4;
+
+/// RFC 9113 §3.4: `PRI * HTTP/2.0`, an empty line, `SM`, an empty line.
+const PREFACE: u32 = 24;
+const HEADER: usize = 9;
+/// A stream and its priority, for which 64 bytes are plenty.
+const LONGEST_KEPT: usize = 4 + 64;
+
+/// Where in the stream of one peer's bytes we are. Takes no memory beyond itself.
+#[derive(Debug)]
+pub struct Scanner {
+    at: At,
+    held: Held,
+}
+
+#[derive(Debug)]
+enum At {
+    /// So many bytes are passed over, at least one.
+    Skip(u32),
+    Header,
+    /// The payload of a frame of this header, which is kept.
+    Payload(Header),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    length: u32,
+}
+
+impl Scanner {
+    /// For the bytes of a client, which begin with the preface. Whether it is one is the codec's to see.
+    pub fn of_client() -> Self {
+        Self { at: At::Skip(PREFACE), held: Held::default() }
+    }
+
+    /// For the bytes of a server.
+    pub fn of_server() -> Self {
+        Self { at: At::Header, held: Held::default() }
+    }
+
+    /// Looks at the next bytes, which may end anywhere. Calls `each` once for a frame: when its header is complete, or,
+    /// where its payload is kept, when that is.
+    pub fn scan(&mut self, bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.at {
+                At::Skip(left) => {
+                    // No length is above 2²⁴, and what is not there fits into 32 bits.
+                    let passed = rest.len().min(left as usize);
+                    rest = &rest[passed..];
+                    self.at = behind(left - passed as u32);
+                }
+                At::Header => {
+                    let Some(text) = self.held.take(HEADER, &mut rest) else { return };
+                    let header = Header::of(text);
+                    let kept = header.kind == PRIORITY_UPDATE && header.length as usize <= LONGEST_KEPT;
+                    if kept && header.length > 0 {
+                        self.at = At::Payload(header);
+                    } else {
+                        self.at = behind(header.length);
+                        each(header.with(b""));
+                    }
+                }
+                At::Payload(header) => {
+                    let Some(payload) = self.held.take(header.length as usize, &mut rest) else { return };
+                    self.at = At::Header;
+                    each(header.with(payload));
+                }
+            }
+        }
+    }
+}
+
+/// What follows when so many bytes of a payload are still to come.
+fn behind(left: u32) -> At {
+    if left == 0 { At::Header } else { At::Skip(left) }
+}
+
+impl Header {
+    /// Of nine bytes (RFC 9113 §4.1); the reserved bit means nothing.
+    fn of(text: &[u8]) -> Self {
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        Self {
+            length: number(&text[..3]),
+            kind: text[3],
+            flags: text[4],
+            stream: number(&text[5..9]) & 0x7fff_ffff,
+        }
+    }
+
+    fn with(self, payload: &[u8]) -> Frame<'_> {
+        let Self { kind, flags, stream, length } = self;
+        Frame { kind, flags, stream, length, payload }
+    }
+}
+
+/// The front of something short of which the end has not come yet.
+#[derive(Debug)]
+struct Held {
+    bytes: [u8; LONGEST_KEPT],
+    len: usize,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { bytes: [0; LONGEST_KEPT], len: 0 }
+    }
+}
+
+impl Held {
+    /// Takes from `rest` what makes `wanted` bytes, if it is all there: where it came whole, nothing is copied.
+    fn take<'a, 'b: 'a>(&'a mut self, wanted: usize, rest: &mut &'b [u8]) -> Option<&'a [u8]> {
+        if self.len == 0
+            && let Some((whole, behind)) = rest.split_at_checked(wanted)
+        {
+            *rest = behind;
+            return Some(whole);
+        }
+        let (more, behind) = rest.split_at(rest.len().min(wanted - self.len));
+        self.bytes[self.len..self.len + more.len()].copy_from_slice(more);
+        *rest = behind;
+        self.len += more.len();
+        if self.len < wanted {
+            return None;
+        }
+        self.len = 0;
+        Some(&self.bytes[..wanted])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFACE_TEXT: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+    type Seen = (u8, u8, u32, u32, Vec<u8>);
+
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let length = (payload.len() as u32).to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+
+    fn seen(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        for piece in pieces {
+            scanner.scan(piece, |frame| {
+                seen.push((frame.kind, frame.flags, frame.stream, frame.length, frame.payload.to_vec()));
+            });
+        }
+        seen
+    }
+
+    fn conversation() -> (Vec<u8>, Vec<Seen>) {
+        let update = [&[0, 0, 0, 3][..], b"u=1, i"].concat();
+        let bytes = [
+            frame(SETTINGS, 0, 0, &[0; 12]),
+            frame(SETTINGS, ACK, 0, b""),
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, &[1; 300]),
+            frame(PRIORITY_UPDATE, 0, 0, &update),
+            // RFC 9113 §4.1: the reserved bit is ignored; the largest stream.
+            frame(DATA, 0, u32::MAX, &[0; 0x0001_0203]),
+            frame(PRIORITY_UPDATE, 0, 0, &[0x41; LONGEST_KEPT]),
+            frame(PRIORITY_UPDATE, 0, 0, &[0x41; LONGEST_KEPT + 1]),
+            frame(PRIORITY_UPDATE, 0, 0, b""),
+            frame(0xfe, 0xff, 5, b"a kind that is not known"),
+            frame(PING, 0, 0, &[0; 8]),
+        ];
+        let seen = vec![
+            (SETTINGS, 0, 0, 12, vec![]),
+            (SETTINGS, ACK, 0, 0, vec![]),
+            (HEADERS, END_HEADERS | END_STREAM, 1, 300, vec![]),
+            (PRIORITY_UPDATE, 0, 0, 10, update.clone()),
+            (DATA, 0, 0x7fff_ffff, 0x0001_0203, vec![]),
+            (PRIORITY_UPDATE, 0, 0, 68, vec![0x41; LONGEST_KEPT]),
+            (PRIORITY_UPDATE, 0, 0, 69, vec![]),
+            (PRIORITY_UPDATE, 0, 0, 0, vec![]),
+            (0xfe, 0xff, 5, 24, vec![]),
+            (PING, 0, 0, 8, vec![]),
+        ];
+        (bytes.concat(), seen)
+    }
+
+    /// RFC 9113 §4.1, §6; RFC 9218 §7.1.
+    #[test]
+    fn every_frame_is_seen_once() {
+        let (bytes, expected) = conversation();
+        assert_eq!(seen(Scanner::of_server(), &[&bytes]), expected);
+    }
+
+    /// RFC 9113 §3.4.
+    #[test]
+    fn a_client_begins_with_its_preface() {
+        let (bytes, expected) = conversation();
+        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT, &bytes]), expected);
+        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT]), []);
+    }
+
+    #[test]
+    fn bytes_may_come_in_any_pieces() {
+        let (bytes, expected) = conversation();
+        let bytes = [PREFACE_TEXT, &bytes].concat();
+        for size in [1, 2, 3, 5, 7, 8, 9, 10, 68, 4_096] {
+            let pieces: Vec<_> = bytes.chunks(size).collect();
+            assert_eq!(seen(Scanner::of_client(), &pieces), expected, "{size}");
+        }
+    }
+
+    /// A flood of frames whose payload never comes is counted all the same.
+    #[test]
+    fn a_frame_is_seen_with_the_last_byte_of_its_header() {
+        let ping = frame(PING, 0, 0, &[0; 8]);
+        assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER - 1]]), []);
+        assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER]]), [(PING, 0, 0, 8, vec![])]);
+        // One that is kept, with the last of its payload.
+        let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
+        assert_eq!(seen(Scanner::of_server(), &[&update[..update.len() - 1]]), []);
+        assert_eq!(seen(Scanner::of_server(), &[&update]).len(), 1);
+    }
+}

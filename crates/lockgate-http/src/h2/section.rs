@@ -1,0 +1,130 @@
+//! What holds for every field section of HTTP/2 (RFC 9113 §8.2), trailers among them.
+
+use super::HeadError;
+use crate::fields::{Fields, Known};
+use crate::h1::{Limits, parse};
+
+/// Makes a trailer section of the fields behind a body (RFC 9113 §8.1), checked as those of a head are. Which of them go
+/// on is [`passes_behind`](crate::forwarding::passes_behind)'s to say.
+///
+/// # Errors
+/// When it is malformed, pseudo-header fields included, or longer than `limits` say.
+pub fn trailers<'a>(
+    lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    limits: &Limits,
+    trailers: &mut Fields,
+) -> Result<(), HeadError> {
+    trailers.clear();
+    fill(lines, Room::of(limits), limits, trailers)
+}
+
+/// Adds the fields of a section that is no request's head.
+pub(super) fn fill<'a>(
+    lines: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+    mut room: Room,
+    limits: &Limits,
+    fields: &mut Fields,
+) -> Result<(), HeadError> {
+    for (name, value) in lines {
+        room.take(name, value)?;
+        match check(name, value)? {
+            // RFC 9113 §8.2.2: in requests only.
+            Some(Known::Te) => return Err(HeadError::ConnectionField),
+            known => add(fields, name, value, known, limits)?,
+        }
+    }
+    Ok(())
+}
+
+/// What is left of [`Limits::head`]. A field takes what it takes in HPACK's tables (RFC 9113 §6.5.2): 32 bytes more than
+/// it has, whatever it was on the wire.
+pub(super) struct Room(usize);
+
+impl Room {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self(limits.head)
+    }
+
+    pub(super) fn take(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        self.0 = self.0.checked_sub(name.len() + value.len() + 32).ok_or(HeadError::TooLong)?;
+        Ok(())
+    }
+}
+
+/// Adds a field that was checked, unless there are as many as there may be.
+pub(super) fn add(
+    fields: &mut Fields,
+    name: &[u8],
+    value: &[u8],
+    known: Option<Known>,
+    limits: &Limits,
+) -> Result<(), HeadError> {
+    if fields.len() >= limits.fields {
+        return Err(HeadError::TooManyFields);
+    }
+    fields.place(name, value, known);
+    Ok(())
+}
+
+/// What holds for every field of HTTP/2 (RFC 9113 §8.2.1, RFC 9110 §5.5); says what it is, if it is one of those.
+///
+/// A name with a colon is no token: pseudo-header fields are not among these.
+pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
+    if !parse::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
+        return Err(HeadError::FieldName);
+    }
+    let padded = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if !parse::is_text(value) || padded(value.first()) || padded(value.last()) {
+        return Err(HeadError::FieldValue);
+    }
+    let known = Known::of(name);
+    if is_of_connections(known, name) { Err(HeadError::ConnectionField) } else { Ok(known) }
+}
+
+/// Whether a field is one that no message of HTTP/2 has (RFC 9113 §8.2.2). TE is not among them: requests may have it.
+pub(super) fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
+    match known {
+        Some(
+            Known::Connection
+            | Known::KeepAlive
+            | Known::ProxyConnection
+            | Known::TransferEncoding
+            | Known::Upgrade,
+        ) => true,
+        Some(_) => false,
+        None => name.eq_ignore_ascii_case(b"http2-settings"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { head: 256, fields: 4 };
+
+    #[test]
+    fn trailers_are_fields_like_those_of_a_head() {
+        let mut fields = Fields::default();
+        fields.append(b"before", b"1");
+        let sent: [(&[u8], &[u8]); 2] = [(b"grpc-status", b"0"), (b"grpc-message", b"")];
+        trailers(sent, &LIMITS, &mut fields).unwrap();
+        let mut out = Vec::new();
+        fields.write(&mut out, |_| true);
+        assert_eq!(out, b"grpc-status: 0\r\ngrpc-message: \r\n");
+        for (name, value, error) in [
+            // RFC 9113 §8.1: "Trailers MUST NOT include pseudo-header fields".
+            (&b":status"[..], &b"200"[..], HeadError::FieldName),
+            (b"X", b"", HeadError::FieldName),
+            (b"x: y\r\nz", b"", HeadError::FieldName),
+            (b"x", b"a\r\n\r\nGET / HTTP/1.1", HeadError::FieldValue),
+            (b"connection", b"x", HeadError::ConnectionField),
+            (b"te", b"trailers", HeadError::ConnectionField),
+            (b"x", &[b'y'; 256], HeadError::TooLong),
+        ] {
+            let refused = trailers([(name, value)], &LIMITS, &mut fields);
+            assert_eq!(refused, Err(error), "{}", name.escape_ascii());
+        }
+        let many: [(&[u8], &[u8]); 5] = [(b"x", b"y"); 5];
+        assert_eq!(trailers(many, &LIMITS, &mut fields), Err(HeadError::TooManyFields));
+    }
+}

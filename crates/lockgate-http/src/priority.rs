@@ -1,0 +1,203 @@
+//! Which answer a client wants first (RFC 9218): the field, what an origin makes of it, the frame that changes it.
+
+use std::borrow::Cow;
+
+use crate::fields::Fields;
+
+mod dictionary;
+
+use dictionary::Item;
+
+/// How soon an answer is wanted, and how. Lower is sooner; the default is that of RFC 9218 §4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Priority {
+    /// 0 to 7; 7 is what nobody waits for (RFC 9218 §4.1).
+    pub urgency: u8,
+    /// Whether a part of it is of use, so that it may share with others (RFC 9218 §4.2).
+    pub incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
+}
+
+impl Priority {
+    /// Reads a value of Priority: what it does not say is the default (RFC 9218 §4).
+    ///
+    /// `None` if it is no dictionary: then nothing of it holds (RFC 9651 §4.2), as if it were not there. A member that is
+    /// not known, or is not of its type or range, is passed over.
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        Members::parse(value).map(|members| members.over(Self::default()))
+    }
+
+    /// What a request asks for, if it does (RFC 9218 §5).
+    pub fn of(fields: &Fields) -> Option<Self> {
+        Members::of(fields).map(|members| members.over(Self::default()))
+    }
+
+    /// What is made of a request's priority by an answer with these fields: the origin knows best, as far as it speaks
+    /// (RFC 9218 §8).
+    #[must_use]
+    pub fn revised(self, answer: &Fields) -> Self {
+        Members::of(answer).map_or(self, |members| members.over(self))
+    }
+}
+
+/// Reads the payload of a PRIORITY_UPDATE (RFC 9218 §7.1): a stream and its new priority, which is all that is said of it.
+///
+/// `None` if it is too short, names no stream, or the value is no dictionary.
+pub fn priority_update(payload: &[u8]) -> Option<(u32, Priority)> {
+    let (stream, value) = payload.split_first_chunk()?;
+    let stream = u32::from_be_bytes(*stream) & 0x7fff_ffff;
+    if stream == 0 { None } else { Some((stream, Priority::parse(value)?)) }
+}
+
+/// What is said, where it may be used.
+#[derive(Default)]
+struct Members {
+    urgency: Option<u8>,
+    incremental: Option<bool>,
+}
+
+impl Members {
+    fn parse(value: &[u8]) -> Option<Self> {
+        let mut members = Self::default();
+        // RFC 9651 §4.2.2: of members with the same key the last one holds, here even one that means nothing.
+        dictionary::parse(value, |key, item| match (key, item) {
+            (b"u", Item::Integer(urgency)) => {
+                members.urgency = u8::try_from(urgency).ok().filter(|urgency| *urgency <= 7);
+            }
+            (b"i", Item::Boolean(incremental)) => members.incremental = Some(incremental),
+            (b"u", _) => members.urgency = None,
+            (b"i", _) => members.incremental = None,
+            _ => {}
+        })?;
+        Some(members)
+    }
+
+    fn of(fields: &Fields) -> Option<Self> {
+        let mut lines = fields.named(b"priority");
+        let mut value = Cow::Borrowed(lines.next()?);
+        // RFC 9651 §4.2: several lines are one dictionary.
+        for line in lines {
+            let value = value.to_mut();
+            value.extend_from_slice(b", ");
+            value.extend_from_slice(line);
+        }
+        Self::parse(&value)
+    }
+
+    fn over(self, below: Priority) -> Priority {
+        Priority {
+            urgency: self.urgency.unwrap_or(below.urgency),
+            incremental: self.incremental.unwrap_or(below.incremental),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::tests::fields;
+
+    fn is(urgency: u8, incremental: bool) -> Option<Priority> {
+        Some(Priority { urgency, incremental })
+    }
+
+    /// RFC 9218 §4.
+    #[test]
+    fn a_priority_is_an_urgency_and_whether_parts_are_of_use() {
+        for (value, priority) in [
+            ("", is(3, false)),
+            ("u=0", is(0, false)),
+            ("u=7", is(7, false)),
+            ("i", is(3, true)),
+            ("u=5, i", is(5, true)),
+            ("u=5,i=?1", is(5, true)),
+            ("i=?0,\tu=1", is(1, false)),
+            ("  u=2  ", is(2, false)),
+            // RFC 9218 §4: "unknown priority parameters, priority parameters with out-of-range values, or values of
+            // unexpected types MUST be ignored".
+            ("u=8", is(3, false)),
+            ("u=-1", is(3, false)),
+            ("u=256", is(3, false)),
+            ("u=999999999999999", is(3, false)),
+            ("u=1.0", is(3, false)),
+            ("u", is(3, false)),
+            ("u=\"1\"", is(3, false)),
+            ("u=a", is(3, false)),
+            ("u=(1)", is(3, false)),
+            ("u=?1, i=1", is(3, false)),
+            ("u=1, i=1", is(1, false)),
+            ("a=1, u=2, b, c=\"d\", i, e=(1 2)", is(2, true)),
+            ("u=2;u=5;i, i;q=0.5", is(2, true)),
+            // RFC 9651 §4.2.2: the last of the same key.
+            ("u=1, u=2", is(2, false)),
+            ("i, i=?0", is(3, false)),
+            ("u=1, u=9", is(3, false)),
+            ("u=1, u=a", is(3, false)),
+            ("u=a, u=1", is(1, false)),
+            ("i, i=1", is(3, false)),
+        ] {
+            assert_eq!(Priority::parse(value.as_bytes()), priority, "{value:?}");
+        }
+    }
+
+    /// RFC 9651 §4.2: then the whole value is ignored.
+    #[test]
+    fn what_is_no_dictionary_says_nothing() {
+        for value in [
+            "u=1,",
+            ",u=1",
+            "u=1 i",
+            "u=",
+            "U=1",
+            "u=1, i=?2",
+            "u=1;",
+            "u = 1",
+            "u=1, a=(",
+            "\u{e4}",
+            "u=1\0",
+        ] {
+            assert_eq!(Priority::parse(value.as_bytes()), None, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn several_lines_are_one() {
+        let of = |lines: &[(&str, &str)]| Priority::of(&fields(lines));
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[("x-priority", "u=1")]), None);
+        assert_eq!(of(&[("Priority", "u=1"), ("x", "y"), ("priority", "i, u=2")]), is(2, true));
+        assert_eq!(of(&[("priority", "u=1"), ("priority", "=")]), None);
+    }
+
+    /// RFC 9218 §8: what the answer does not say is as the request had it.
+    #[test]
+    fn an_answer_changes_what_it_speaks_of() {
+        let asked = Priority { urgency: 5, incremental: true };
+        let revised = |value| asked.revised(&fields(&[("priority", value)]));
+        assert_eq!(asked.revised(&fields(&[])), asked);
+        assert_eq!(Some(revised("u=1")), is(1, true));
+        assert_eq!(Some(revised("i=?0")), is(5, false));
+        assert_eq!(Some(revised("u=1, i=?0")), is(1, false));
+        assert_eq!(["", "u=8", "u=a, i=1", "u=1,"].map(revised), [asked; 4]);
+    }
+
+    /// RFC 9218 §7.1.
+    #[test]
+    fn an_update_names_a_stream() {
+        let update = |stream: u32, value: &str| {
+            let payload = [&stream.to_be_bytes()[..], value.as_bytes()].concat();
+            priority_update(&payload)
+        };
+        assert_eq!(update(5, "u=1, i"), is(1, true).map(|priority| (5, priority)));
+        // What is left out is the default again (§7).
+        assert_eq!(update(0x8000_0005, ""), is(3, false).map(|priority| (5, priority)));
+        assert_eq!(update(0, "u=1"), None);
+        assert_eq!(update(5, "u=1,"), None);
+        assert_eq!([&b""[..], b"\0\0\0"].map(priority_update), [None; 2]);
+    }
+}
