@@ -9,6 +9,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
+use lockgate_http::h2::HeadError as SectionError;
 use lockgate_net::stream::StreamError;
 
 use crate::transform::HeaderRules;
@@ -19,8 +20,8 @@ const TURNS: usize = 16;
 /// Why a stream of HTTP/2 ended before its time, or the connection that it was on (RFC 9113 §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reset {
-    /// The error code.
-    pub code: u32,
+    /// The error code; none where the connection has broken.
+    pub code: Option<u32>,
     /// Whether the peer says so.
     pub by_peer: bool,
     /// Whether it is certain that nothing was done for the request (RFC 9113 §8.7).
@@ -45,7 +46,8 @@ impl fmt::Display for Reset {
             "INADEQUATE_SECURITY",
             "HTTP_1_1_REQUIRED",
         ];
-        let name = NAMES.get(self.code as usize).copied().unwrap_or("an unknown error");
+        let Some(code) = self.code else { return f.write_str("the connection has broken") };
+        let name = NAMES.get(code as usize).copied().unwrap_or("an unknown error");
         if self.by_peer { write!(f, "reset: {name}") } else { f.write_str(name) }
     }
 }
@@ -64,6 +66,9 @@ pub enum ReadError {
     /// Its head is refused.
     #[error(transparent)]
     Head(#[from] HeadError),
+    /// The field section that is its head in HTTP/2 is refused.
+    #[error(transparent)]
+    Section(#[from] SectionError),
     /// How long its body is, is not certain.
     #[error(transparent)]
     Framing(#[from] FramingError),

@@ -16,6 +16,7 @@ pub mod downstream;
 mod escape;
 pub mod exchange;
 pub mod h1;
+pub mod h2;
 pub mod limits;
 pub mod metrics;
 pub mod popular;

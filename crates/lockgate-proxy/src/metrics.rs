@@ -30,6 +30,10 @@ pub const HANDSHAKE_REASONS: [&str; 14] = [
     "unknown_name",
 ];
 
+/// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames without a use, for
+/// updates of windows; by the h2 crate, for what is too much (`calm`) or not HTTP/2 (`protocol`).
+pub const VIOLATIONS: [&str; 5] = ["resets", "control", "updates", "calm", "protocol"];
+
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 const RESUMED: [&str; 2] = ["false", "true"];
 
@@ -66,6 +70,7 @@ pub struct ListenerCells {
     alpn: Vec<String>,
     handshakes: Vec<Counter>,
     failures: [Counter; HANDSHAKE_REASONS.len()],
+    violations: [Counter; VIOLATIONS.len()],
 }
 
 impl ListenerCells {
@@ -85,6 +90,7 @@ impl ListenerCells {
             handshakes: (0..combinations).map(|_| Counter::new()).collect(),
             alpn,
             failures: Default::default(),
+            violations: Default::default(),
         }
     }
 
@@ -107,6 +113,15 @@ impl ListenerCells {
         let place = HANDSHAKE_REASONS.iter().position(|&known| known == reason);
         debug_assert!(place.is_some(), "{reason} is in the list");
         if let Some(counter) = place.and_then(|place| self.failures.get(place)) {
+            counter.inc();
+        }
+    }
+
+    /// Counts a client that was disconnected for how it speaks HTTP/2; `reason` is one of [`VIOLATIONS`].
+    pub fn violated(&self, reason: &str) {
+        let place = VIOLATIONS.iter().position(|&known| known == reason);
+        debug_assert!(place.is_some(), "{reason} is in the list");
+        if let Some(counter) = place.and_then(|place| self.violations.get(place)) {
             counter.inc();
         }
     }
@@ -209,6 +224,18 @@ fn handshakes(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String
             let failed = shards.counter(|cells| &cells.listeners[place].failures[reason]);
             if failed > 0 {
                 family.sample(&[("listener", name), ("reason", label)], failed);
+            }
+        }
+    }
+    let mut family = text.counter(
+        "lockgate_http2_violations_total",
+        "Clients that were disconnected for how they speak HTTP/2, by reason.",
+    );
+    for (place, name) in listeners.iter().enumerate() {
+        for (reason, label) in VIOLATIONS.iter().enumerate() {
+            let violated = shards.counter(|cells| &cells.listeners[place].violations[reason]);
+            if violated > 0 {
+                family.sample(&[("listener", name), ("reason", label)], violated);
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::admit::basic_auth::Checker;
 use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
+use crate::h2::Allowance;
 use crate::route::Router;
 use crate::transform::{HeaderRules, TargetRewrite, Template};
 
@@ -34,6 +35,27 @@ pub struct Sites {
     pub requests: u64,
     /// Minimum rates of clients whose request has no route.
     pub rates: Rates,
+    /// What one connection may ask for over HTTP/2.
+    pub http2: Http2,
+    /// Whether clients may speak HTTP/1: over TLS ALPN says so, without it whatever comes first.
+    pub http1: bool,
+    /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
+    pub h2c: bool,
+}
+
+/// What one connection may ask for over HTTP/2.
+#[derive(Debug, Clone, Copy)]
+pub struct Http2 {
+    /// Requests at once.
+    pub streams: u32,
+    /// Bytes of one request's body that may come before its endpoint has taken them.
+    pub window: u32,
+    /// The same for all bodies together.
+    pub connection_window: u32,
+    /// Requests that are taken back.
+    pub resets: Allowance,
+    /// Frames that carry nothing for a request.
+    pub control: Allowance,
 }
 
 /// One site.

@@ -16,6 +16,7 @@ use lockgate_net::tls::handshake::{self, HandshakeError, Negotiated};
 use lockgate_net::tls::session::{Session, SessionError};
 
 use super::http::Served;
+use super::http2::Streams;
 use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use super::{Listener, Relaying, Service};
 use crate::access_log::{Address, Cause, Record, Side};
@@ -24,6 +25,7 @@ use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
+use crate::site::Sites;
 use crate::upstream::{DialError, Hold};
 use crate::worker::{Worker, unix_millis};
 
@@ -63,20 +65,34 @@ pub(super) struct Connection {
     _permit: Permit,
 }
 
+/// What came of a connection's opening.
+enum Opened {
+    /// It is over.
+    Over(Ending),
+    /// It goes on as HTTP/2, with its place among those of its client.
+    Http2(Client, Option<limits::Place>),
+}
+
 /// How a connection ended.
 pub(super) struct Ending {
     cause: Cause,
     side: Side,
     detail: Option<String>,
+    /// Whether it is said even of a connection whose requests have their own lines.
+    loud: bool,
 }
 
 impl Ending {
     pub(super) fn new(cause: Cause, side: Side) -> Self {
-        Self { cause, side, detail: None }
+        Self { cause, side, detail: None, loud: false }
     }
 
     pub(super) fn because(cause: Cause, side: Side, detail: impl ToString) -> Self {
-        Self { cause, side, detail: Some(detail.to_string()) }
+        Self { cause, side, detail: Some(detail.to_string()), loud: false }
+    }
+
+    pub(super) fn loud(self) -> Self {
+        Self { loud: true, ..self }
     }
 
     pub(super) fn of(failure: Failure) -> Self {
@@ -124,23 +140,33 @@ impl Connection {
 
     /// Does everything there is to do with it.
     pub(super) async fn serve(mut self, socket: Socket) {
-        let ending = self.run(socket).await;
-        self.finish(&ending);
+        match self.run(socket).await {
+            Opened::Over(ending) => self.finish(&ending),
+            Opened::Http2(client, _place) => {
+                let (streams, ending) = Box::pin(Streams::serve(self, client)).await;
+                streams.connection().finish(&ending);
+            }
+        }
     }
 
-    async fn run(&mut self, socket: Socket) -> Ending {
+    async fn run(&mut self, socket: Socket) -> Opened {
         let listener = Arc::clone(&self.listener);
         if let Service::Relay(Relaying { max_lifetime: Some(lifetime), .. }) = listener.service {
             self.guard.live(lifetime);
         }
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
-        let (client, _place) = match Box::pin(self.open(socket)).await {
+        let (mut client, place) = match Box::pin(self.open(socket)).await {
             Ok(opened) => opened,
-            Err(ending) => return ending,
+            Err(ending) => return Opened::Over(ending),
         };
-        match &listener.service {
+        let ending = match &listener.service {
             Service::Http(sites) => {
+                match Box::pin(self.is_http2(&mut client, sites)).await {
+                    Ok(true) => return Opened::Http2(client, place),
+                    Ok(false) => {}
+                    Err(ending) => return Opened::Over(ending),
+                }
                 // Given back before what may be a long life as a relay.
                 let served = Box::pin(self.http(client, sites)).await;
                 match served {
@@ -160,6 +186,36 @@ impl Connection {
                 Ok(mut relay) => self.relay(&mut relay, relaying.idle, relaying.keepalive).await,
                 Err(ending) => ending,
             },
+        };
+        Opened::Over(ending)
+    }
+
+    /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says first.
+    async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
+        if let Some(negotiated) = &self.negotiated {
+            return Ok(negotiated.alpn.as_deref() == Some(b"h2"));
+        }
+        if !sites.h2c {
+            return Ok(false);
+        }
+        self.guard.phase(sites.idle);
+        self.guard.watch().waits(Waiting::ForRequest);
+        let known = self.guard.within(opening::prior_knowledge(&client.socket, &mut client.received)).await;
+        self.guard.watch().waits(Waiting::Otherwise);
+        self.spoke |= !client.received.is_empty();
+        match known {
+            Ok(Ok(known)) => Ok(known),
+            Ok(Err(OpeningError::Closed)) => Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
+            Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
+            Err(Cut::Deadline) => Err(Ending::new(Cause::Idle, Side::Lockgate)),
+            Err(cut) => Err(cut_short(cut, "first request")),
+        }
+    }
+
+    /// Counts a client that broke the rules of HTTP/2.
+    pub(super) fn violates(&self, reason: &str) {
+        if let Some(cells) = self.cells() {
+            cells.violated(reason);
         }
     }
 
@@ -411,7 +467,7 @@ impl Connection {
         if empty && ending.side == Side::Downstream {
             return;
         }
-        if self.exchanges.get() > 0 && matches!(self.listener.service, Service::Http(_)) {
+        if self.exchanges.get() > 0 && !ending.loud && matches!(self.listener.service, Service::Http(_)) {
             return;
         }
         if let Some(log) = &mut *self.worker.log.borrow_mut() {

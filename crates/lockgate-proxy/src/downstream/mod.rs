@@ -3,6 +3,7 @@
 mod accept;
 mod connection;
 mod http;
+mod http2;
 mod opening;
 mod own;
 mod seen;

@@ -129,6 +129,23 @@ pub(super) async fn proxy_header(
     }
 }
 
+/// What a client of HTTP/2 says first (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it.
+pub(super) async fn prior_knowledge(socket: &Socket, received: &mut Vec<u8>) -> Result<bool, OpeningError> {
+    loop {
+        let here = received.len().min(PREFACE.len());
+        if received[..here] != PREFACE[..here] {
+            return Ok(false);
+        }
+        if here == PREFACE.len() {
+            return Ok(true);
+        }
+        receive(socket, received).await?;
+    }
+}
+
 /// What a ClientHello asks for.
 pub(super) struct Hello {
     pub(super) name: ServerName,

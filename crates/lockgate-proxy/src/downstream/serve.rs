@@ -85,6 +85,13 @@ impl Asking {
     }
 }
 
+impl Asking {
+    /// Requests so far.
+    pub(super) fn count(&self) -> u64 {
+        self.requests.get()
+    }
+}
+
 impl<'s> Serving<'s> {
     /// Whence and where to the client connected.
     fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {

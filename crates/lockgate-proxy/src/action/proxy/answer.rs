@@ -145,9 +145,11 @@ fn truncated(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => Fault::ResponseIncomplete,
         ReadError::Stream(_) | ReadError::Reset(_) => Fault::ConnectionTerminated,
-        ReadError::Head(_) | ReadError::Framing(_) | ReadError::Body(_) | ReadError::TooLong => {
-            Fault::BadResponse
-        }
+        ReadError::Head(_)
+        | ReadError::Section(_)
+        | ReadError::Framing(_)
+        | ReadError::Body(_)
+        | ReadError::TooLong => Fault::BadResponse,
     };
     Failure::because(fault, error.to_string())
 }

@@ -1,0 +1,361 @@
+//! A client's connection that speaks HTTP/2: its streams, each a task of its own, and its end.
+//!
+//! What becomes of a request is decided in `serve`, as it is for HTTP/1.
+
+mod tunnel;
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use h2::Reason;
+use h2::server::{Builder, SendResponse};
+use lockgate_http::head::RequestHead;
+use lockgate_net::stream::Stream as Connected;
+
+use super::Service;
+use super::connection::{Connection, Ending, cut_short};
+use super::own::{deliver, pace};
+use super::serve::{Asking, Next, Serving};
+use crate::access_log::{Cause, Side};
+use crate::action::relay::Client;
+use crate::answer::{ErrorAnswer, Fault, Form};
+use crate::clock::{Cut, Guard, Waiting};
+use crate::exchange::Failure;
+use crate::h2::{Carrier, Gate, Io, Stream, Violation};
+use crate::site::Sites;
+
+/// What of one answer may wait in the connection for others to leave.
+const HELD: usize = 64 * 1024;
+/// Field sections that are longer than we take by no more than this get an answer, and not only the crate's.
+const BEYOND: usize = 16 * 1024;
+/// For a client to take our last words.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What it may still send meanwhile, in reads.
+const FAREWELL_READS: usize = 64;
+
+type Requests = h2::server::Connection<Io, Bytes>;
+
+/// What the streams of one connection share.
+pub(super) struct Streams {
+    connection: Connection,
+    asking: Asking,
+    carrier: Rc<RefCell<Carrier>>,
+    open: Cell<usize>,
+    /// Whoever drives the connection, to be told when the last stream has ended.
+    driver: RefCell<Option<Waker>>,
+}
+
+/// How far the connection's end has come.
+enum Leaving {
+    /// It goes on.
+    No,
+    /// No new requests are taken; those that have begun are answered.
+    Gracefully,
+    /// It is over but for our last words.
+    Now(Ending),
+}
+
+impl Streams {
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    fn sites(&self) -> &Sites {
+        match &self.connection.listener.service {
+            Service::Http(sites) => sites,
+            Service::Relay(_) => unreachable!("a relay reads nothing"),
+        }
+    }
+
+    /// Serves requests until the connection is over, and says how it ended.
+    pub(super) async fn serve(connection: Connection, client: Client) -> (Rc<Self>, Ending) {
+        let worker = Rc::clone(&connection.worker);
+        let Client { socket, session, received, unsent } = client;
+        let listener = std::sync::Arc::clone(&connection.listener);
+        let Service::Http(sites) = &listener.service else { unreachable!("a relay reads nothing") };
+        let limits = sites.http2;
+        let gate = Gate::new(&worker.clock, limits.resets, limits.control);
+        let stream = Connected::new(socket, session, unsent);
+        let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
+        let asking = Asking::of(&connection);
+        let streams = Rc::new(Self {
+            connection,
+            asking,
+            carrier: Rc::new(RefCell::new(carrier)),
+            open: Cell::new(0),
+            driver: RefCell::default(),
+        });
+        let ending = Box::pin(streams.drive()).await;
+        (streams, ending)
+    }
+
+    async fn drive(self: &Rc<Self>) -> Ending {
+        let (sites, guard) = (self.sites(), &self.connection.guard);
+        guard.phase(sites.head);
+        let mut requests = match guard.within(self.begin()).await {
+            Ok(Ok(requests)) => requests,
+            Ok(Err(error)) => return self.broken(&error),
+            Err(cut) => return cut_short(cut, "preface of HTTP/2"),
+        };
+        guard.watch().hold_to(pace(sites.rates));
+        let mut stopping = pin!(self.connection.worker.stopping());
+        let (mut leaving, mut idle) = (Leaving::No, false);
+        loop {
+            let turn = guard.within(poll_fn(|cx| {
+                if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
+                    leaving = Leaving::Gracefully;
+                    requests.graceful_shutdown();
+                }
+                let turned = self.poll_turn(cx, &mut requests, &mut leaving);
+                if turned.is_pending() && !matches!(leaving, Leaving::Now(_)) {
+                    self.phase(&mut idle);
+                }
+                turned
+            }));
+            let cut = match turn.await {
+                Ok(ended) => {
+                    let ending = match leaving {
+                        Leaving::Now(ending) => ending,
+                        _ => ended,
+                    };
+                    self.linger().await;
+                    return ending;
+                }
+                Err(cut) => cut,
+            };
+            let ending = match cut {
+                Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
+                cut => cut_short(cut, "HTTP/2"),
+            };
+            if !idle || matches!(leaving, Leaving::Now(_)) {
+                return ending;
+            }
+            // Nothing is in flight: it is told so, and that is all.
+            requests.abrupt_shutdown(Reason::NO_ERROR);
+            leaving = Leaving::Now(ending);
+            guard.phase(FAREWELL);
+            if cut != Cut::Deadline {
+                let _ = poll_fn(|cx| Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready()))
+                    .await;
+            }
+        }
+    }
+
+    /// SETTINGS, and the client's preface.
+    async fn begin(&self) -> Result<Requests, h2::Error> {
+        let sites = self.sites();
+        let limits = sites.http2;
+        let mut handshake = Builder::new()
+            .max_concurrent_streams(limits.streams)
+            .initial_window_size(limits.window)
+            .initial_connection_window_size(limits.connection_window)
+            .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
+            .max_send_buffer_size(HELD)
+            .enable_connect_protocol()
+            .handshake(Io(Rc::clone(&self.carrier)));
+        poll_fn(|cx| {
+            let begun = Pin::new(&mut handshake).poll(cx);
+            // What broke is told by the next read.
+            let _ = self.carrier.borrow_mut().poll_send(cx);
+            begun
+        })
+        .await
+    }
+
+    /// Does all that can be done now, and sends what came of it.
+    fn poll_turn(
+        self: &Rc<Self>,
+        cx: &mut Context<'_>,
+        requests: &mut Requests,
+        leaving: &mut Leaving,
+    ) -> Poll<Ending> {
+        let mut driver = self.driver.borrow_mut();
+        if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            *driver = Some(cx.waker().clone());
+        }
+        drop(driver);
+        self.carrier.borrow_mut().begin_turn();
+        let ended = loop {
+            match requests.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => self.open(request, respond, requests, leaving),
+                Poll::Ready(Some(Err(error))) => break Some(self.broken(&error)),
+                Poll::Ready(None) => break Some(Ending::new(Cause::ClientClosed, Side::Downstream)),
+                Poll::Pending => match self.violation() {
+                    Some(violation) if !matches!(leaving, Leaving::Now(_)) => {
+                        *leaving = Leaving::Now(self.violated(violation));
+                        self.connection.guard.phase(FAREWELL);
+                        requests.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                    }
+                    _ => break None,
+                },
+            }
+        };
+        let mut carrier = self.carrier.borrow_mut();
+        let sent = carrier.poll_send(cx);
+        let (sent_bytes, received) = carrier.moved();
+        let meter = &self.connection.guard.watch().meter;
+        meter.sent.set(sent_bytes);
+        meter.received.set(received);
+        match (ended, sent) {
+            (Some(ending), _) => Poll::Ready(ending),
+            (None, Poll::Ready(Err(error))) => {
+                let told = carrier.take_broken().map_or_else(|| error.to_string(), |error| error.to_string());
+                Poll::Ready(Ending::because(Cause::ClientReset, Side::Downstream, told))
+            }
+            (None, _) => Poll::Pending,
+        }
+    }
+
+    /// What is waited for until the next turn.
+    fn phase(&self, idle: &mut bool) {
+        let guard = &self.connection.guard;
+        let nothing = self.open.get() == 0;
+        if nothing != *idle {
+            *idle = nothing;
+            if nothing { guard.phase(self.sites().idle) } else { guard.settle() }
+        }
+        guard.watch().waits(match nothing {
+            _ if self.carrier.borrow().is_blocked() => Waiting::ForRoom,
+            true => Waiting::ForRequest,
+            false => Waiting::Otherwise,
+        });
+    }
+
+    fn violation(&self) -> Option<Violation> {
+        self.carrier.borrow_mut().gate()?.violation()
+    }
+
+    fn violated(&self, violation: Violation) -> Ending {
+        self.connection.violates(violation.label());
+        Ending::because(Cause::Limit, Side::Downstream, violation.as_str()).loud()
+    }
+
+    /// How a connection ended whose frames could not be read or sent.
+    fn broken(&self, error: &h2::Error) -> Ending {
+        if let Some(error) = self.carrier.borrow_mut().take_broken() {
+            return Ending::because(Cause::ClientReset, Side::Downstream, error);
+        }
+        match error.reason() {
+            Some(Reason::NO_ERROR) | None => Ending::because(Cause::ClientClosed, Side::Downstream, error),
+            Some(_) if error.is_remote() => Ending::because(Cause::ClientReset, Side::Downstream, error),
+            Some(Reason::ENHANCE_YOUR_CALM) => {
+                self.connection.violates("calm");
+                Ending::because(Cause::Limit, Side::Downstream, error).loud()
+            }
+            Some(_) => {
+                self.connection.violates("protocol");
+                Ending::because(Cause::RefusedByRule, Side::Downstream, error).loud()
+            }
+        }
+    }
+
+    fn open(
+        self: &Rc<Self>,
+        request: http::Request<h2::RecvStream>,
+        respond: SendResponse<Bytes>,
+        requests: &mut Requests,
+        leaving: &mut Leaving,
+    ) {
+        self.open.set(self.open.get() + 1);
+        let (parts, body) = request.into_parts();
+        let stream = Stream::new(body, respond, &self.carrier);
+        tokio::task::spawn_local(Rc::clone(self).exchange(parts, stream, Instant::now()));
+        if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
+            *leaving = Leaving::Gracefully;
+            requests.graceful_shutdown();
+        }
+    }
+
+    /// One request and its answer.
+    async fn exchange(self: Rc<Self>, parts: http::request::Parts, mut stream: Stream, began: Instant) {
+        let open = Open(self);
+        let Self { connection, asking, .. } = &*open.0;
+        let worker = &connection.worker;
+        let guard = worker.clock.watch();
+        // Its bytes are the connection's.
+        guard.watch().listener.set(usize::MAX);
+        let mut head = worker.requests.take();
+        match Stream::read(&parts, &open.0.sites().limits, &mut head) {
+            Ok(()) => {
+                drop(parts);
+                let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
+                let next = Box::pin(serving.respond(&mut stream, &mut head, began)).await;
+                if let Next::Tunnel { lease, idle, site } = next {
+                    Box::pin(tunnel::run(&mut stream, lease, &guard, idle, worker.cells.http.site(site)))
+                        .await;
+                }
+            }
+            Err(error) => {
+                let fault = match error.status() {
+                    414 => Fault::TargetTooLong,
+                    431 => Fault::HeadTooLarge,
+                    501 => Fault::NotImplemented,
+                    _ => Fault::Malformed,
+                };
+                let failure = Failure::because(fault, error.to_string());
+                open.0.refuse(&mut stream, &guard, fault, failure, began).await;
+            }
+        }
+        worker.requests.give(head);
+    }
+
+    /// Answers what is no request.
+    async fn refuse(
+        &self,
+        stream: &mut Stream,
+        guard: &Guard,
+        fault: Fault,
+        failure: Failure,
+        began: Instant,
+    ) {
+        let connection = &self.connection;
+        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.count());
+        let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
+        let (mut answer, body) = error.make(Form::default(), None);
+        answer.fields.append(b"Date", &connection.worker.date());
+        guard.phase(self.sites().head);
+        // Whether it arrives or not, the stream is over.
+        let _ = deliver(stream, guard, &RequestHead::default(), &answer, &body, true).await;
+        connection.unread(id, began, body.len() as u64, failure, self.sites());
+    }
+
+    /// Waits for the client to close: closing with its bytes unread would reset the connection, and the reset could
+    /// overtake our last words.
+    async fn linger(&self) {
+        let guard = &self.connection.guard;
+        guard.phase(FAREWELL);
+        let mut reads = 0;
+        let _ = guard
+            .within(poll_fn(|cx| {
+                while reads < FAREWELL_READS {
+                    match self.carrier.borrow_mut().poll_discard(cx) {
+                        Poll::Ready(true) => reads += 1,
+                        Poll::Ready(false) => return Poll::Ready(()),
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
+                Poll::Ready(())
+            }))
+            .await;
+    }
+}
+
+/// A stream that is open, also when its task is dropped.
+struct Open(Rc<Streams>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let open = self.0.open.get() - 1;
+        self.0.open.set(open);
+        if open == 0
+            && let Some(driver) = &*self.0.driver.borrow()
+        {
+            driver.wake_by_ref();
+        }
+    }
+}

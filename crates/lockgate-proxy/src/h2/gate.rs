@@ -1,0 +1,229 @@
+//! What a client's frames cost us, beside what they do: those that carry nothing for a request are counted as they come,
+//! before anybody acts on them.
+//!
+//! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty DATA (CVE-2019-9512,
+//! -9515, -9513, -9518), requests that are taken back at once (CVE-2023-44487). What the h2 crate bounds by itself is not
+//! counted again: CONTINUATION, field sections, tiny DATA, streams that we must reset (CVE-2025-8671).
+
+use std::rc::Rc;
+
+use lockgate_http::h2::frames::{self, Frame, Scanner};
+use lockgate_http::priority::{self, Priority};
+
+use crate::clock::Clock;
+
+/// Updates of windows that a connection may send before it has got anything.
+const UPDATES: u64 = 256;
+/// Bytes that we send for one more of them. Clients tell of what they have used in pieces of a DATA frame or more, for
+/// the stream and for the connection.
+const BYTES_AN_UPDATE: u64 = 512;
+/// Priorities that are remembered until somebody asks for them.
+const PRIORITIES: usize = 128;
+
+/// How often something may happen: a bucket of `burst` that is filled with `count` in `every` milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// So often, …
+    pub count: u32,
+    /// … in each such time, in milliseconds.
+    pub every: u64,
+    /// How often at once.
+    pub burst: u32,
+}
+
+/// What a client did too often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Violation {
+    /// Took requests back.
+    Resets,
+    /// Sent frames that carry nothing for a request.
+    Control,
+    /// Opened windows for which nothing was sent.
+    Updates,
+}
+
+impl Violation {
+    /// For metrics.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Resets => "resets",
+            Self::Control => "control",
+            Self::Updates => "updates",
+        }
+    }
+
+    /// For the log.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Resets => "too many requests taken back",
+            Self::Control => "too many frames without a use",
+            Self::Updates => "too many updates of windows",
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Bucket {
+    allowance: Allowance,
+    /// Thousandths that are left.
+    left: u64,
+    filled_at: u64,
+}
+
+impl Bucket {
+    fn new(allowance: Allowance, now: u64) -> Self {
+        Self { allowance, left: u64::from(allowance.burst) * 1_000, filled_at: now }
+    }
+
+    fn take(&mut self, now: u64) -> bool {
+        let Allowance { count, every, burst } = self.allowance;
+        let passed = now.saturating_sub(self.filled_at);
+        let fresh = passed.saturating_mul(u64::from(count) * 1_000) / every.max(1);
+        if fresh > 0 {
+            self.left = self.left.saturating_add(fresh).min(u64::from(burst) * 1_000);
+            self.filled_at = now;
+        }
+        let after = self.left.checked_sub(1_000);
+        self.left = after.unwrap_or(self.left);
+        after.is_some()
+    }
+}
+
+/// Counts a client's frames.
+#[derive(Debug)]
+pub struct Gate {
+    clock: Rc<Clock>,
+    scanner: Scanner,
+    resets: Bucket,
+    control: Bucket,
+    updates: u64,
+    priorities: Vec<(u32, Priority)>,
+    violation: Option<Violation>,
+}
+
+impl Gate {
+    /// For a client that may take back and control so much.
+    pub fn new(clock: &Rc<Clock>, resets: Allowance, control: Allowance) -> Self {
+        let now = clock.now();
+        Self {
+            clock: Rc::clone(clock),
+            scanner: Scanner::of_client(),
+            resets: Bucket::new(resets, now),
+            control: Bucket::new(control, now),
+            updates: 0,
+            priorities: Vec::new(),
+            violation: None,
+        }
+    }
+
+    /// What the client did too often, if it did.
+    pub fn violation(&self) -> Option<Violation> {
+        self.violation
+    }
+
+    /// Priorities that the client has said since the last time, of requests that may not have come yet (RFC 9218 §7.1).
+    pub fn take_priorities(&mut self) -> Vec<(u32, Priority)> {
+        std::mem::take(&mut self.priorities)
+    }
+
+    /// Looks at bytes that have come, when so many were sent.
+    pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
+        let now = self.clock.now();
+        let Self { scanner, resets, control, updates, priorities, violation, .. } = self;
+        scanner.scan(bytes, |frame| {
+            let found = match frame.kind {
+                frames::HEADERS => None,
+                frames::DATA if frame.length > 0 || frame.flags & frames::END_STREAM != 0 => None,
+                frames::SETTINGS | frames::PING if frame.flags & frames::ACK != 0 => None,
+                frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
+                frames::WINDOW_UPDATE => {
+                    *updates += 1;
+                    (*updates > UPDATES + sent / BYTES_AN_UPDATE).then_some(Violation::Updates)
+                }
+                _ => (!control.take(now)).then_some(Violation::Control),
+            };
+            if let Frame { kind: frames::PRIORITY_UPDATE, payload, .. } = frame
+                && let Some(update) = priority::priority_update(payload)
+                && priorities.len() < PRIORITIES
+            {
+                priorities.push(update);
+            }
+            *violation = violation.or(found);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Pulse;
+
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+        frame.extend_from_slice(&[kind, flags]);
+        frame.extend_from_slice(&stream.to_be_bytes());
+        frame.extend_from_slice(payload);
+        frame
+    }
+
+    fn gate() -> Gate {
+        let few = Allowance { count: 1, every: 1_000, burst: 10 };
+        let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few);
+        gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
+        gate
+    }
+
+    #[test]
+    fn what_carries_nothing_for_a_request_is_counted() {
+        for (kind, flags, payload, violation) in [
+            (frames::RST_STREAM, 0, &[0; 4][..], Violation::Resets),
+            (frames::PING, 0, &[0; 8], Violation::Control),
+            (frames::SETTINGS, 0, &[], Violation::Control),
+            (frames::PRIORITY, 0, &[0; 5], Violation::Control),
+            (frames::DATA, 0, &[], Violation::Control),
+            (frames::CONTINUATION, 0, &[], Violation::Control),
+            (0x77, 0, &[], Violation::Control),
+        ] {
+            let mut gate = gate();
+            let one = frame(kind, flags, 1, payload);
+            gate.see(&one.repeat(10), 0);
+            assert_eq!(gate.violation(), None, "{kind}");
+            gate.see(&one, 0);
+            assert_eq!(gate.violation(), Some(violation), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_does_is_not() {
+        for (kind, flags, payload) in [
+            (frames::HEADERS, 5, &[0x82][..]),
+            (frames::DATA, 0, &[1]),
+            (frames::DATA, frames::END_STREAM, &[]),
+            (frames::SETTINGS, frames::ACK, &[]),
+            (frames::PING, frames::ACK, &[0; 8]),
+        ] {
+            let mut gate = gate();
+            gate.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
+            assert_eq!(gate.violation(), None, "{kind}");
+        }
+    }
+
+    #[test]
+    fn windows_are_opened_for_what_was_sent() {
+        let update = frame(frames::WINDOW_UPDATE, 0, 0, &[0, 0, 1, 0]);
+        let (mut idle, mut busy) = (gate(), gate());
+        idle.see(&update.repeat(300), 0);
+        busy.see(&update.repeat(300), 1 << 20);
+        assert_eq!((idle.violation(), busy.violation()), (Some(Violation::Updates), None));
+    }
+
+    #[test]
+    fn priorities_are_kept_until_they_are_asked_for() {
+        let mut gate = gate();
+        gate.see(&frame(frames::PRIORITY_UPDATE, 0, 0, b"\0\0\0\x05u=1"), 0);
+        let priorities = gate.take_priorities();
+        assert_eq!(priorities.len(), 1);
+        assert_eq!((priorities[0].0, priorities[0].1.urgency), (5, 1));
+        assert!(gate.take_priorities().is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! A body that comes on a stream of HTTP/2.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use h2::RecvStream;
+use lockgate_http::fields::Fields;
+
+use super::heads;
+use crate::body::{ReadError, Reset};
+
+/// What the peer sends on one stream.
+#[derive(Debug)]
+pub struct Incoming {
+    stream: RecvStream,
+    /// Data that has come and was not used.
+    data: Bytes,
+    /// Whether there is nothing more, trailers included.
+    ended: bool,
+    trailers: Fields,
+    taken: u64,
+    /// What the body may have of data.
+    most: u64,
+}
+
+impl Incoming {
+    /// The body behind a head that was just received.
+    pub fn new(stream: RecvStream) -> Self {
+        let ended = stream.is_end_stream();
+        Self { stream, data: Bytes::new(), ended, trailers: Fields::default(), taken: 0, most: u64::MAX }
+    }
+
+    /// Whether the stream has ended, as far as frames were looked at.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn allow(&mut self, most: u64) {
+        self.most = most;
+    }
+
+    pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        while self.data.is_empty() && !self.ended {
+            match ready!(self.stream.poll_data(cx)) {
+                Some(Ok(data)) => {
+                    self.data = data;
+                    self.ended = self.stream.is_end_stream();
+                }
+                Some(Err(error)) => return Poll::Ready(Err(Reset::from(&error).into())),
+                None => {
+                    let trailers = ready!(self.stream.poll_trailers(cx));
+                    if let Some(trailers) = trailers.map_err(|error| Reset::from(&error))? {
+                        self.trailers = heads::received(&trailers);
+                    }
+                    self.ended = true;
+                }
+            }
+        }
+        if self.data.len() as u64 > self.most.saturating_sub(self.taken) {
+            return Poll::Ready(Err(ReadError::TooLong));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    pub(super) fn data(&self) -> &[u8] {
+        &self.data
+    }
+
+    /// What was used makes room for more: the peer is told so.
+    pub(super) fn consume(&mut self, count: usize) {
+        self.data.advance(count);
+        self.taken += count as u64;
+        // Of a stream that is gone nobody needs to know.
+        let _ = self.stream.flow_control().release_capacity(count);
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        self.ended && self.trailers.is_empty()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.data.is_empty()
+    }
+
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub(super) fn trailers(&self) -> Option<&Fields> {
+        Some(&self.trailers).filter(|trailers| self.ended && !trailers.is_empty())
+    }
+}

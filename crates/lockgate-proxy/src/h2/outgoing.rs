@@ -1,0 +1,116 @@
+//! A body that goes on a stream of HTTP/2.
+
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use lockgate_http::fields::{Field, Fields};
+
+use super::heads;
+use crate::body::{Reset, WriteError};
+
+/// Data that is handed to the connection at once.
+const PIECE: usize = 16 * 1024;
+
+/// What we send on one stream behind its head.
+#[derive(Debug, Default)]
+pub(super) struct Outgoing {
+    /// None before there is a head, and where that was the end.
+    stream: Option<SendStream<Bytes>>,
+    taken: bool,
+    moved: u64,
+    blocked: bool,
+    broken: Option<Reset>,
+}
+
+impl Outgoing {
+    /// Nothing more is sent than what was before.
+    pub(super) fn is_taken(&self) -> bool {
+        self.taken
+    }
+
+    /// Begins behind a head; `ended` says that the head was all.
+    pub(super) fn begin(&mut self, stream: Result<SendStream<Bytes>, h2::Error>, ended: bool) {
+        match stream {
+            Ok(stream) => self.stream = Some(stream),
+            Err(error) => self.broken = Some(Reset::from(&error)),
+        }
+        self.taken = ended;
+    }
+
+    pub(super) fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.blocked = true;
+        if let Some(broken) = self.broken {
+            return Poll::Ready(Err(broken.into()));
+        }
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let wanted = data.len().min(PIECE);
+        let mut room = stream.capacity();
+        if room < wanted {
+            stream.reserve_capacity(wanted);
+            room = stream.capacity();
+        }
+        if room == 0 && wanted > 0 {
+            room = match ready!(stream.poll_capacity(cx)) {
+                Some(Ok(room)) => room,
+                Some(Err(error)) => return Poll::Ready(Err(Reset::from(&error).into())),
+                None => return Poll::Ready(Err(Reset::CANCELLED.into())),
+            };
+        }
+        let here = wanted.min(room);
+        let ends = last && here == data.len();
+        let sent = stream.send_data(Bytes::copy_from_slice(&data[..here]), ends);
+        sent.map_err(|error| Reset::from(&error))?;
+        self.moved += here as u64;
+        self.taken = ends;
+        self.blocked = false;
+        Poll::Ready(Ok(here))
+    }
+
+    pub(super) fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        if std::mem::replace(&mut self.taken, true) {
+            return;
+        }
+        let Some(stream) = &mut self.stream else { return };
+        let map = trailers.map(|trailers| heads::trailers(trailers, passes)).filter(|map| !map.is_empty());
+        let ended = match map {
+            Some(map) => stream.send_trailers(map),
+            None => stream.send_data(Bytes::new(), true),
+        };
+        if let Err(error) = ended {
+            self.broken = Some(Reset::from(&error));
+        }
+    }
+
+    /// What was taken is the connection's; that it breaks is seen by the next who asks.
+    pub(super) fn poll_flush(&mut self) -> Poll<Result<(), WriteError>> {
+        self.blocked = false;
+        Poll::Ready(self.broken.map_or(Ok(()), |broken| Err(broken.into())))
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    pub(super) fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.stream {
+            Some(stream) => stream.poll_reset(cx).map(|_| ()),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(super) fn reset(&mut self, reason: Reason) {
+        if let Some(stream) = &mut self.stream {
+            stream.send_reset(reason);
+        }
+    }
+}

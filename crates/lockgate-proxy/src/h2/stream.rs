@@ -1,0 +1,186 @@
+//! A request that came on a stream of HTTP/2, and the way back to who sent it.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream};
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::Limits;
+use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+use lockgate_net::listen;
+
+use super::outgoing::Outgoing;
+use super::{Carrier, Incoming, heads};
+use crate::body::{ReadError, Reset, Sink, Source, WriteError};
+use crate::exchange::Downstream;
+
+/// A client's stream. Dropped before the answer was whole, it is reset.
+#[derive(Debug)]
+pub struct Stream {
+    incoming: Incoming,
+    outgoing: Outgoing,
+    respond: SendResponse<Bytes>,
+    /// Whether the answer has begun.
+    answered: bool,
+    carrier: Rc<RefCell<Carrier>>,
+}
+
+impl Stream {
+    /// One that the client has opened, with the body behind its head.
+    pub fn new(body: RecvStream, respond: SendResponse<Bytes>, carrier: &Rc<RefCell<Carrier>>) -> Self {
+        Self {
+            incoming: Incoming::new(body),
+            outgoing: Outgoing::default(),
+            respond,
+            answered: false,
+            carrier: Rc::clone(carrier),
+        }
+    }
+
+    /// Puts the request's head into the words of HTTP/1.
+    ///
+    /// # Errors
+    /// When it is malformed, or longer than `limits` say.
+    pub fn read(
+        parts: &http::request::Parts,
+        limits: &Limits,
+        head: &mut RequestHead,
+    ) -> Result<(), HeadError> {
+        heads::request(parts, limits, head)
+    }
+
+    /// Breaks it off: the client must not take what was sent for the whole.
+    pub fn reset(&mut self, reason: Reason) {
+        if self.answered {
+            self.outgoing.reset(reason);
+        } else {
+            self.respond.send_reset(reason);
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.outgoing.is_taken() {
+            self.reset(Reason::INTERNAL_ERROR);
+        }
+    }
+}
+
+impl Source for Stream {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        self.incoming.poll_data(cx)
+    }
+
+    fn data(&self) -> &[u8] {
+        self.incoming.data()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.incoming.consume(count);
+    }
+
+    fn is_last(&self) -> bool {
+        self.incoming.is_last()
+    }
+
+    fn is_over(&self) -> bool {
+        self.incoming.is_over()
+    }
+
+    fn taken(&self) -> u64 {
+        self.incoming.taken()
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        self.incoming.trailers()
+    }
+
+    fn settle(&mut self) {}
+}
+
+impl Sink for Stream {
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.outgoing.poll_take(cx, data, last)
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        self.outgoing.finish(trailers, passes);
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.outgoing.poll_flush()
+    }
+
+    fn is_taken(&self) -> bool {
+        self.outgoing.is_taken()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.outgoing.is_blocked()
+    }
+
+    fn moved(&self) -> u64 {
+        self.outgoing.moved()
+    }
+}
+
+impl Downstream for Stream {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answered { self.outgoing.poll_reset(cx) } else { self.respond.poll_reset(cx).map(|_| ()) }
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        listen::local_address(self.carrier.borrow().stream().socket()).ok()
+    }
+
+    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
+        Ok(words::request::length(head, self.incoming.is_ended())?)
+    }
+
+    fn allow(&mut self, most: u64) {
+        self.incoming.allow(most);
+    }
+
+    fn interim(&mut self, _request: &RequestHead, answer: &ResponseHead) {
+        // Of a stream that is gone, the answer itself will say so.
+        let _ = self.respond.send_informational(heads::interim(answer));
+    }
+
+    fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, _keep: bool) {
+        let ended = length == BodyLength::Empty;
+        let stream = self.respond.send_response(heads::response(request, answer, length), ended);
+        self.outgoing.begin(stream, ended);
+        self.answered = true;
+    }
+
+    /// RFC 8441 §5: what an origin switches to is a stream that stays open, under 200.
+    fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {
+        let mut response = heads::interim(answer);
+        *response.status_mut() = http::StatusCode::OK;
+        let stream = self.respond.send_response(response, false);
+        self.outgoing.begin(stream, false);
+        self.answered = true;
+    }
+
+    fn discard(&mut self) {}
+
+    fn abort(&mut self) {
+        self.reset(Reason::INTERNAL_ERROR);
+    }
+}
+
+impl Reset {
+    /// The stream is gone, and nobody says why.
+    pub(super) const CANCELLED: Self = Self { code: Some(8), by_peer: false, unprocessed: false };
+}
