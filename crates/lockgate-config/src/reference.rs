@@ -97,7 +97,7 @@ fn unit(kind: &Kind) -> Option<&'static str> {
             Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)")
         }
         Kind::Rate => Some("the units of sizes, with `/s`"),
-        Kind::Frequency => Some("`/s`, `/m`, `/h`"),
+        Kind::Frequency | Kind::Allowance => Some("`/s`, `/m`, `/h`"),
         Kind::Either(kinds) => kinds.iter().find_map(unit),
         _ => None,
     }
@@ -152,5 +152,42 @@ knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.jso
 7. `include` merges more files: a `[section]` may be spread over several, the table of one site or listener may not.
 8. An unknown key is an error, with what was probably meant.
 9. All mistakes are told at once, each with code, file, line, column, cause and cure.
+
+## HTTP/2 and gRPC
+
+Over TLS clients get HTTP/2 without a line about it. Towards endpoints it is written, as `protocol`. A site of an API
+whose requests of gRPC go to servers of their own:
+
+```toml
+[site."api.example.com"]
+tls = "/etc/tls/api.pem"
+proxy = "127.0.0.1:3000"
+
+[site."api.example.com".path."/shop.Cart/*"]
+proxy = "pool:cart"
+timeouts = { response = "off" }        # the answer to a stream may begin late
+
+[pool.cart]
+endpoints = ["10.0.0.1:50051", "10.0.0.2:50051"]
+protocol = "h2c"                       # "h2" beside tls = {}
+health = { grpc = "shop.Cart" }
+```
+
+Without TLS, for clients inside a network that begin with HTTP/2 (prior knowledge), and for all others:
+
+```toml
+[site.":8080"]
+protocols = ["http1", "h2c"]
+proxy = { to = "10.0.0.1:8443", protocol = "h2", tls = { name = "app.internal" } }
+```
+
+To serve HTTP/1.1 only:
+
+```toml
+[site."old.example.com"]
+tls = "/etc/tls/old.pem"
+protocols = ["http1"]
+proxy = "127.0.0.1:3000"
+```
 
 "#;

@@ -150,6 +150,18 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         ("[tcp.\"*:1\"]\nproxy = \"127.0.0.1:1\"\n".into(), "E0016", "\"*:1\"", "write \":1\""),
         (top("metrics = \"9090\""), "E0016", "\"9090\"", "write \":9090\""),
         (proxy("\"https://a.b/x\""), "E0016", "\"https://a.b/x\"", "{ to = \"a.b:443\", tls = {} }"),
+        (
+            "[site.\":1\"]\nproxy = \"h2c://a.b:50051\"\n".into(),
+            "E0016",
+            "\"h2c://a.b:50051\"",
+            "{ to = \"a.b:50051\", protocol = \"h2c\" }",
+        ),
+        (
+            "[site.\":1\"]\nproxy = \"grpcs://a.b\"\n".into(),
+            "E0016",
+            "\"grpcs://a.b\"",
+            "{ to = \"a.b:443\", protocol = \"h2\", tls = {} }",
+        ),
         (proxy("\"10.0.0.1:80/x\""), "E0016", "\"10.0.0.1:80/x\"", "\"10.0.0.1:80\", without"),
         (proxy("\"/run/app.sock\""), "E0016", "\"/run/app.sock\"", "\"unix:/run/app.sock\""),
         (proxy("\"app\""), "E0016", "\"app\"", "\"app:3000\""),

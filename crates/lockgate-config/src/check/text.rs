@@ -361,6 +361,10 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
             let host = rest.split('/').next().unwrap_or_default();
             match scheme {
                 "https" | "tls" => format!("write {{ to = \"{}\", tls = {{}} }}", with_port(host, 443)),
+                "h2c" | "grpc" => format!("write {{ to = \"{}\", protocol = \"h2c\" }}", with_port(host, 80)),
+                "h2" | "grpcs" => {
+                    format!("write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}", with_port(host, 443))
+                }
                 "unix" => general,
                 _ => format!("write \"{}\"", with_port(host, 80)),
             }
