@@ -119,6 +119,7 @@ fn route(config: &Config, route: &Route) -> Value {
                 "pool": pool.name,
                 "endpoints": endpoints(pool),
                 "endpoint_tls": pool.tls.is_some(),
+                "endpoint_protocol": pool.protocol.name(),
                 "check": pool.health.as_ref().map(|health| match &health.probe {
                     Probe::Tcp => format!("tcp every {:?}", health.every),
                     Probe::Grpc { service } if service.is_empty() => {

@@ -104,7 +104,12 @@ fn matches(route: &Value) -> String {
 fn action(route: &Value) -> String {
     match text(&route["action"]) {
         "proxy" => {
-            let over = if route["endpoint_tls"] == true { " over TLS" } else { "" };
+            let over = match text(&route["endpoint_protocol"]) {
+                "h2" => " over HTTP/2 and TLS",
+                "h2c" => " over HTTP/2",
+                _ if route["endpoint_tls"] == true => " over TLS",
+                _ => "",
+            };
             let pool = route["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
             let check =
                 route["check"].as_str().map(|check| format!(", checked by {check}")).unwrap_or_default();
@@ -125,4 +130,24 @@ fn join(list: &Value) -> String {
 
 fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
     if text.is_empty() { otherwise } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_shown_with_what_is_spoken_to_it() {
+        let shown = |protocol: &str, tls: bool| {
+            action(&json!({
+                "action": "proxy", "endpoints": ["a.b:1"], "endpoint_tls": tls, "endpoint_protocol": protocol,
+            }))
+        };
+        assert_eq!(shown("http1", false), "to a.b:1");
+        assert_eq!(shown("http1", true), "to a.b:1 over TLS");
+        assert_eq!(shown("h2", true), "to a.b:1 over HTTP/2 and TLS");
+        assert_eq!(shown("h2c", false), "to a.b:1 over HTTP/2");
+    }
 }

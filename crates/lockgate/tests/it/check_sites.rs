@@ -44,6 +44,7 @@ fn the_table_of_each_address_is_shown() {
     let routes = &sites[0]["routes"];
     assert_eq!((&routes[0]["path"], &routes[0]["endpoints"]), (&json!("/api/*"), &json!(["10.0.0.3:80"])));
     assert_eq!(routes[0]["modifiers"], json!(["strip_prefix", "5 in 1s per client, burst 5"]));
+    assert_eq!(routes[0]["endpoint_protocol"], "http1");
     assert_eq!((&routes[1]["method"], &routes[1]["path"]), (&json!("POST"), &json!("/old/{id}")));
     assert_eq!((&routes[1]["to"], &routes[1]["status"]), (&json!("/new/{id}"), &json!(308)));
     assert_eq!((&routes[2]["path"], &routes[2]["pool"]), (&json!("/*"), &json!("app")));
