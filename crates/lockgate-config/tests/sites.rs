@@ -69,7 +69,7 @@ fn the_listener_is_implied_by_the_key() {
 fn a_site_without_a_word_about_tls_takes_that_of_all() {
     let site = site("[tls]\ncerts = [\"/a.pem\"]\npolicy = \"modern\"\n[site.\"a.b\"]\nrespond = 404\n");
     let tls = site.tls.unwrap();
-    assert_eq!((tls.certs.len(), tls.versions.len(), tls.alpn), (1, 1, vec!["http/1.1".to_owned()]));
+    assert_eq!((tls.certs.len(), tls.versions.len(), tls.alpn), (1, 1, vec!["h2".into(), "http/1.1".into()]));
 }
 
 #[test]
@@ -322,6 +322,20 @@ fn a_site_speaks_what_fits_its_listener() {
     // There is nothing to prefer: clients begin with one or the other.
     assert_eq!(spoken(":80", "protocols = [\"h2c\", \"http1\"]"), [http1, h2c]);
     assert_eq!(spoken(":80", "protocols = [\"h2c\"]"), [h2c]);
+}
+
+#[test]
+fn over_tls_clients_are_offered_what_the_site_speaks() {
+    let offered = |protocols: &str| {
+        site(&format!("[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\nprotocols = {protocols}\n"))
+            .tls
+            .unwrap()
+            .alpn
+    };
+    assert_eq!(offered("[\"h2\", \"http1\"]"), ["h2", "http/1.1"]);
+    assert_eq!(offered("[\"http1\", \"h2\"]"), ["http/1.1", "h2"]);
+    assert_eq!(offered("[\"http1\"]"), ["http/1.1"]);
+    assert_eq!(offered("[\"h2\"]"), ["h2"]);
 }
 
 #[test]

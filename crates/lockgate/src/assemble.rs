@@ -103,6 +103,8 @@ pub(crate) struct Planned {
     pub(crate) options: listen::Options,
     /// The protocols that its TLS can choose, for metrics.
     pub(crate) alpn: Vec<String>,
+    /// What sites speak there without TLS; empty for all others.
+    pub(crate) plain: Vec<Protocol>,
     /// Where it was written.
     pub(crate) at: At,
 }
@@ -131,16 +133,11 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
     })
 }
 
-/// HTTP/2 is read and checked, but nothing serves it yet; that TLS offers it without a word is left aside.
+/// HTTP/2 to endpoints is read and checked, but nothing speaks it yet.
 fn not_served_yet(config: &Config, mistakes: &mut Mistakes<'_>) {
     let cure = "write \"http1\"";
     for pool in config.pools.iter().filter(|pool| pool.protocol != Protocol::Http1) {
         mistakes.error(Code::NotYet, &pool.at, "HTTP/2 to endpoints is not in this version", cure);
-    }
-    let served = |site: &&config::Site| site.protocols.contains(&Protocol::Http1);
-    let prior = |site: &&config::Site| site.protocols.contains(&Protocol::H2c);
-    for site in config.sites.iter().filter(|site| !served(site) || prior(site)) {
-        mistakes.error(Code::NotYet, &site.at, "HTTP/2 with clients is not in this version", cure);
     }
 }
 
@@ -219,6 +216,7 @@ impl Assembler<'_> {
             address: address(&tcp.listen),
             options: options(&config.socket, client_first.then_some(tcp.timeouts.handshake)),
             alpn: tcp.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
+            plain: Vec::new(),
             at: tcp.at.clone(),
         })
     }

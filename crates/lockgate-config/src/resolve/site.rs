@@ -6,7 +6,7 @@ use crate::check::{Checked, Id, Keyed, Value};
 use crate::codes::Code;
 use crate::host::SiteKey;
 use crate::keys;
-use crate::model::{Host, ListenAddr, Site, SiteListener, Tls};
+use crate::model::{Host, ListenAddr, Protocol, Site, SiteListener, Tls};
 use crate::place::At;
 
 use super::route::error_pages;
@@ -23,18 +23,22 @@ impl Resolver<'_> {
         let Id::Site(key) = &one.id else { return None };
         let keys = keys::find(keys::ROOT, "site").and_then(|key| key.kind.table())?;
         let view = View { keys, layers: vec![&one.table] };
-        let tls = self.site_tls(&view, key, &one.at);
+        let mut tls = self.site_tls(&view, key, &one.at);
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, by_permission);
         // Also where its TLS is a mistake.
         let secure = !plain(&view) && (view.mentions("tls") || matches!(key, SiteKey::Implied(_)));
+        let protocols = self.protocols(&view, secure);
+        if let Some(tls) = &mut tls {
+            tls.alpn = protocols.iter().filter_map(alpn).collect();
+        }
         Some(Site {
             name: one.name.clone(),
             at: one.at.clone(),
             hosts: self.hosts(&view, key),
             listen: self.site_listeners(&view, key, tls.is_some()),
             tls,
-            protocols: self.protocols(&view, secure),
+            protocols,
             accept_proxy,
             error_pages: error_pages(&view),
             routes: self.routes(one, &view),
@@ -53,10 +57,7 @@ impl Resolver<'_> {
             }
             None => return None,
         };
-        let mut tls = self.tls_as(&written, view, at)?;
-        // The only protocol of sites; RFC 7301 §6 registers its name.
-        tls.alpn = vec!["http/1.1".to_owned()];
-        Some(tls)
+        self.tls_as(&written, view, at)
     }
 
     /// Certificates that are fetched, which is not a path.
@@ -110,6 +111,15 @@ impl Resolver<'_> {
         };
         let redirects = redirect.into_iter().flat_map(|port| at(port, false, true));
         at(port, secure, false).chain(redirects).collect()
+    }
+}
+
+/// The name that is offered over TLS (RFC 7301 §6, RFC 9113 §3.1).
+fn alpn(protocol: &Protocol) -> Option<String> {
+    match protocol {
+        Protocol::Http1 => Some("http/1.1".to_owned()),
+        Protocol::H2 => Some("h2".to_owned()),
+        Protocol::H2c => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Host, ListenAddr, SiteListener};
+use lockgate_config::{At, Code, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
@@ -117,7 +117,8 @@ impl Assembler<'_> {
             address: address(addr),
             // Clients speak first, with TLS and without.
             options: options(&config.socket, Some(config.timeouts.handshake)),
-            alpn: first.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
+            alpn: if secure { offered(&written) } else { Vec::new() },
+            plain: if secure { Vec::new() } else { spoken(sites) },
             at: first.at.clone(),
         })
     }
@@ -265,6 +266,23 @@ impl Table {
         self.sites.push(site::Site { name, place: served.place, pages, tls_rules: 0 });
         self.site_places.push(served.site.at.clone());
     }
+}
+
+/// What is offered by ALPN to one client or another.
+fn offered(sites: &[&config::Site]) -> Vec<String> {
+    let mut offered: Vec<String> = Vec::new();
+    for name in sites.iter().filter_map(|site| site.tls.as_ref()).flat_map(|tls| &tls.alpn) {
+        if !offered.contains(name) {
+            offered.push(name.clone());
+        }
+    }
+    offered
+}
+
+/// What is spoken without TLS: all that serve there say the same, and what redirects has no say.
+fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
+    let serving = sites.iter().find(|one| !one.redirects);
+    serving.map_or_else(|| vec![Protocol::Http1], |one| one.site.protocols.clone())
 }
 
 fn host(written: &Host) -> HostPattern {

@@ -58,6 +58,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
         "listener": planned.listener.name,
         "tls": first,
         "other_tls": tls,
+        "plain": planned.plain.iter().map(|protocol| protocol.name()).collect::<Vec<_>>(),
         "accept_proxy": accept_proxy.map(AcceptProxy::name),
         "sites": described.collect::<Vec<_>>(),
         "timeouts": {

@@ -14,7 +14,7 @@ pub(super) fn print(served: &Value) {
         } else if is_relay {
             out!("  plain TCP, bytes as they are");
         } else {
-            out!("  plain HTTP");
+            out!("  plain HTTP   {}", plain(&listener["plain"]));
         }
         let others = listener["other_tls"].as_array().into_iter().flatten();
         for (rules, other) in (1..).zip(others) {
@@ -29,6 +29,16 @@ fn hosts_by(listener: &Value, rules: u64) -> String {
     let sites = listener["sites"].as_array().into_iter().flatten();
     let hosts = sites.filter(|site| site["tls_rules"] == rules).map(|site| join(&site["hosts"]));
     hosts.collect::<Vec<_>>().join(", ")
+}
+
+/// What clients get without TLS.
+fn plain(protocols: &Value) -> &'static str {
+    let has = |name: &str| protocols.as_array().is_some_and(|all| all.iter().any(|one| one == name));
+    match (has("http1"), has("h2c")) {
+        (true, true) => "HTTP/1.1, and HTTP/2 by prior knowledge",
+        (false, true) => "HTTP/2 by prior knowledge",
+        _ => "HTTP/1.1",
+    }
 }
 
 fn tls(tls: &Value) {

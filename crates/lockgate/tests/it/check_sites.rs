@@ -86,7 +86,7 @@ fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
     );
     let said = described(&toml);
     let secure = said.as_array().unwrap().iter().find(|one| one["listener"] == ":443").unwrap();
-    assert_eq!(secure["tls"]["alpn"], json!(["http/1.1"]));
+    assert_eq!(secure["tls"]["alpn"], json!(["h2", "http/1.1"]));
     assert_eq!(secure["tls"]["client_certificates"], Value::Null);
     assert_eq!(secure["other_tls"][0]["client_certificates"], "require");
     assert_eq!((&secure["sites"][0]["tls_rules"], &secure["sites"][1]["tls_rules"]), (&json!(0), &json!(1)));
@@ -97,6 +97,32 @@ fn rules_of_tls_are_shown_with_the_hosts_that_have_them() {
         "{}",
         ended.stderr
     );
+}
+
+#[test]
+fn what_a_browser_will_get_is_shown_for_each_address() {
+    let site = Site::new();
+    let toml = format!(
+        "[tls]\ncerts = [\"{}\"]\n[site.\"app.test\"]\nrespond = 200\n[site.\"old.app.test\"]\nprotocols = [\"http1\"]\n\
+         respond = 200\n[site.\":8080\"]\nprotocols = [\"h2c\", \"http1\"]\nrespond = 200\n",
+        site.cert
+    );
+    let said = described(&toml);
+    let address = |name: &str| said.as_array().unwrap().iter().find(|one| one["listener"] == name).unwrap();
+    let secure = address(":443");
+    assert_eq!((&secure["tls"]["alpn"], &secure["plain"]), (&json!(["h2", "http/1.1"]), &json!([])));
+    assert_eq!(secure["other_tls"][0]["alpn"], json!(["http/1.1"]));
+    assert_eq!(address(":8080")["plain"], json!(["http1", "h2c"]));
+    assert_eq!(address(":80")["plain"], json!(["http1"]), "what redirects speaks HTTP/1.1");
+    let ended = check(&toml, &["-v"]);
+    for line in [
+        "  ALPN         h2, http/1.1",
+        "  ALPN         http/1.1",
+        "  plain HTTP   HTTP/1.1",
+        "  plain HTTP   HTTP/1.1, and HTTP/2 by prior knowledge",
+    ] {
+        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+    }
 }
 
 #[test]

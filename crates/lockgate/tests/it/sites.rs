@@ -58,6 +58,25 @@ fn a_host_with_other_rules_of_tls_is_misdirected() {
 }
 
 #[test]
+fn each_host_is_offered_its_own_protocols_and_all_are_counted() {
+    let site = Site::new();
+    let both = site.folder.certificate("both.pem", &site.authority.issue(&["elder.test", "new.test"]));
+    let gate = lockgate().start(&format!(
+        "[tls]\ncerts = [\"{both}\"]\n\
+         [site.\"elder.test:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{}}\nprotocols = [\"http1\"]\nrespond = \"old\"\n\
+         [site.\"new.test:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{}}\nrespond = \"new\"\n"
+    ));
+    let browser = site.client().alpn(&["http/1.1", "h2"]);
+    for (name, chosen) in [("elder.test", "http/1.1"), ("new.test", "h2")] {
+        let tls = browser.connect(gate.at("127.0.0.2:0"), name).unwrap();
+        assert_eq!(tls.agreed().alpn_protocol(), Some(chosen.as_bytes()));
+        gate.wait_for_sample("lockgate_tls_handshakes_total", &[&format!("alpn=\"{chosen}\"")], 1.0);
+    }
+    let refused = site.client().alpn(&["h2"]).connect(gate.at("127.0.0.2:0"), "elder.test").unwrap_err();
+    assert_eq!(Tls::alert(&refused), Some(AlertDescription::NoApplicationProtocol));
+}
+
+#[test]
 fn plain_http_is_redirected_unless_another_site_serves_the_host_there() {
     let site = Site::new();
     let gate = lockgate().start(&format!(

@@ -114,7 +114,7 @@ fn a_request_over_tls_is_a_line_with_what_was_agreed() {
     let (site, origin) = (Site::new(), hello());
     let toml = plain_site(origin.address()) + &format!("tls = \"{}\"\n", site.cert);
     let mut gate = lockgate().start(&toml);
-    let tls = site.client().alpn(&["h2", "http/1.1"]).connect(gate.address(), NAME).unwrap();
+    let tls = site.client().alpn(&["http/1.1"]).connect(gate.address(), NAME).unwrap();
     let mut client = Http::over(tls);
     client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
     assert_eq!(client.answer().text(), "hello");
