@@ -193,10 +193,10 @@ impl Connection {
     /// Whether a client that has opened speaks HTTP/2: ALPN says so, and without TLS what it says first.
     async fn is_http2(&mut self, client: &mut Client, sites: &Sites) -> Result<bool, Ending> {
         if let Some(negotiated) = &self.negotiated {
-            return Ok(negotiated.alpn.as_deref() == Some(b"h2"));
+            return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
         }
-        if !sites.h2c {
-            return Ok(false);
+        if !sites.h2c || !sites.http1 {
+            return Ok(sites.h2c);
         }
         self.guard.phase(sites.idle);
         self.guard.watch().waits(Waiting::ForRequest);

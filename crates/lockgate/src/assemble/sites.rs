@@ -10,6 +10,7 @@ use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action};
 use lockgate_proxy::upstream::Pool;
@@ -147,6 +148,8 @@ impl Assembler<'_> {
             }
         };
         self.unreachable(&table, &unreachable);
+        // What is spoken without TLS is the same for all of an address; with TLS, ALPN says.
+        let speaks = |protocol| sites.iter().any(|one| one.site.protocols.contains(&protocol));
         whole.then(|| site::Sites {
             router,
             sites: table.sites,
@@ -159,6 +162,9 @@ impl Assembler<'_> {
             idle: config.timeouts.idle,
             requests: config.limits.requests.unwrap_or(u64::MAX),
             rates: rules::rates(&config.rates),
+            http2: http2(&config.http2),
+            http1: speaks(Protocol::Http1),
+            h2c: speaks(Protocol::H2c),
         })
     }
 
@@ -290,5 +296,20 @@ fn host(written: &Host) -> HostPattern {
         Host::Any => HostPattern::Any,
         Host::Exact(host) => HostPattern::Exact(host.clone()),
         Host::Under(host) => HostPattern::Under(host.clone()),
+    }
+}
+
+fn http2(written: &config::Http2) -> site::Http2 {
+    let allowance = |written: config::Allowance| Allowance {
+        count: written.count,
+        every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),
+        burst: written.burst,
+    };
+    site::Http2 {
+        streams: written.streams,
+        window: written.window,
+        connection_window: written.connection_window,
+        resets: allowance(written.resets),
+        control: allowance(written.control),
     }
 }
