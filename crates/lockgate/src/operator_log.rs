@@ -7,7 +7,9 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,9 +59,14 @@ where
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
+    // The h2 crate warns of whatever a peer does wrong: that is in the access log, once, and must not fill this one.
+    let ours = Targets::new().with_default(level).with_target("h2", LevelFilter::OFF);
     match format {
-        Format::Text => Box::new(builder.finish()),
-        Format::Json => Box::new(builder.json().flatten_event(true).with_current_span(false).finish()),
+        Format::Text => Box::new(builder.finish().with(ours)),
+        Format::Json => {
+            let builder = builder.json().flatten_event(true).with_current_span(false);
+            Box::new(builder.finish().with(ours))
+        }
     }
 }
 
@@ -110,6 +117,14 @@ mod tests {
         assert_eq!(lines[0]["workers"], 2);
         assert_eq!(lines[0]["level"], "INFO");
         assert!(lines[0]["timestamp"].is_string());
+    }
+
+    #[test]
+    fn what_a_library_thinks_of_a_peer_is_left_out() {
+        let said = written(LevelFilter::INFO, Format::Text, Colour::Never, || {
+            tracing::warn!(target: "h2::proto::ping_pong", "a PING that we never sent");
+        });
+        assert_eq!(said, "");
     }
 
     #[test]
