@@ -324,6 +324,12 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (top("http2_max_concurrent_streams = 9"), "E0010", "http2_max_concurrent_streams", "http2 = { streams"),
         (top("protocols = [\"h1\", \"h2c\"]"), "E0010", "protocols", "in the [site] table"),
         (proxy("{ to = \"a.b:1\", protocol = \"h2\" }"), "E0010", "protocol", "relayed unread"),
+        (
+            http("protocol = \"h4\"\ntls = { alpn = [\"h2\"] }\nhealth = { grpc = true }"),
+            "E0015",
+            "\"h4\"",
+            "did you mean \"h2\"?",
+        ),
         (http("protocol = \"grpc\""), "E0015", "\"grpc\"", "did you mean \"h2c\"?"),
         (pool("health = { port = 81 }").replace("a.b:1", "unix:/app.sock"), "W0003", "81", "remove"),
         (path("/x", "redirect = \"/y\"\nbody = { max = \"1MB\" }"), "W0003", "body", "write proxy"),

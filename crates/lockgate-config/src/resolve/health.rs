@@ -14,7 +14,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         endpoints: &[Endpoint],
-        protocol: Protocol,
+        protocol: Option<Protocol>,
         of_pool: Option<&UpstreamTls>,
     ) -> Option<Health> {
         let written = view.written("health")?;
@@ -64,14 +64,14 @@ impl Resolver<'_> {
     }
 
     /// The service that is asked about, where a check is one of gRPC.
-    fn service(&mut self, long: &View<'_>, protocol: Protocol) -> Option<String> {
+    fn service(&mut self, long: &View<'_>, protocol: Option<Protocol>) -> Option<String> {
         let written = long.written("grpc")?;
         let service = match &written.value {
             Value::Text(service) => service.clone(),
             Value::Bool(true) => String::new(),
             _ => return None,
         };
-        if protocol == Protocol::Http1 {
+        if protocol == Some(Protocol::Http1) {
             let message = "`grpc` over HTTP/1.1";
             let why = "gRPC is spoken over HTTP/2";
             let cure = "write protocol = \"h2c\" in the pool, or \"h2\" with tls";

@@ -49,7 +49,6 @@ impl Resolver<'_> {
         };
         Some(Pool {
             name: Some(one.name.clone()),
-            protocol,
             balance,
             health,
             tls,
@@ -58,6 +57,7 @@ impl Resolver<'_> {
                 Some(written) => self.answer(&view.section("maintenance"), &written.at),
                 None => None,
             },
+            protocol: protocol?,
             ..unnamed(&view, endpoints, &one.at)
         })
     }
@@ -78,7 +78,7 @@ impl Resolver<'_> {
                 let protocol = self.protocol(&long);
                 let tls = self.tls_to(&long, &endpoints, protocol);
                 let proxy_protocol = long.proxy_version("proxy_protocol");
-                let pool = Pool { protocol, tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
+                let pool = Pool { protocol: protocol?, tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
                 Some(self.add(pool))
             }
             _ => {
@@ -150,7 +150,7 @@ impl Resolver<'_> {
         &mut self,
         view: &View<'_>,
         endpoints: &[Endpoint],
-        protocol: Protocol,
+        protocol: Option<Protocol>,
     ) -> Option<UpstreamTls> {
         let written = view.written("tls")?;
         if !matches!(written.value, Value::Table(_)) {

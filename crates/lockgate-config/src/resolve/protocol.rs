@@ -77,12 +77,15 @@ impl Resolver<'_> {
         }
     }
 
-    /// What is spoken to the endpoints of a table that has some.
-    pub(super) fn protocol(&mut self, view: &View<'_>) -> Protocol {
-        let Some(written) = view.written("protocol") else { return Protocol::Http1 };
-        let Some(protocol) = protocol(&written.value) else { return Protocol::Http1 };
+    /// What is spoken to the endpoints of a table that has some; nothing when it could not be read.
+    pub(super) fn protocol(&mut self, view: &View<'_>) -> Option<Protocol> {
+        if !view.mentions("protocol") {
+            return Some(Protocol::Http1);
+        }
+        let written = view.written("protocol")?;
+        let protocol = protocol(&written.value)?;
         match protocol {
-            Protocol::Http1 => return protocol,
+            Protocol::Http1 => return Some(protocol),
             Protocol::H2 if !view.mentions("tls") => {
                 let message = "`protocol = \"h2\"` without `tls`";
                 let why = "it is HTTP/2 over TLS";
@@ -103,14 +106,14 @@ impl Resolver<'_> {
             let cure = "remove it, as X-Forwarded-For names each; or write protocol = \"http1\"";
             self.report.push_at(Code::Excluded, &header.at, message, why, cure);
         }
-        protocol
+        Some(protocol)
     }
 
     /// The application protocols that are offered over TLS to those endpoints; `tls` is its table.
-    pub(super) fn offered(&mut self, tls: &View<'_>, protocol: Protocol) -> Vec<String> {
-        if protocol == Protocol::Http1 {
+    pub(super) fn offered(&mut self, tls: &View<'_>, protocol: Option<Protocol>) -> Vec<String> {
+        let Some(protocol) = protocol.filter(|protocol| *protocol != Protocol::Http1) else {
             return tls.texts("alpn");
-        }
+        };
         if let Some(written) = tls.written("alpn") {
             let message = format!("`alpn` beside `protocol = \"{}\"`", protocol.name());
             let why = "nothing but h2 is offered, so that nothing else is spoken";
