@@ -96,7 +96,8 @@ impl Assembler<'_> {
         let first = sites.first()?.site;
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
         let tls = if secure { Some(self.rings.acceptors(&mut self.mistakes, &written)) } else { None };
-        let table = self.table(sites);
+        let spoken = spoken(sites);
+        let table = self.table(sites, &spoken);
         let (tls, mut table) = match (tls, table) {
             (None, Some(table)) => (None, table),
             (Some(Some(tls)), Some(table)) => (Some(tls), table),
@@ -119,12 +120,12 @@ impl Assembler<'_> {
             // Clients speak first, with TLS and without.
             options: options(&config.socket, Some(config.timeouts.handshake)),
             alpn: if secure { offered(&written) } else { Vec::new() },
-            plain: if secure { Vec::new() } else { spoken(sites) },
+            plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
         })
     }
 
-    fn table(&mut self, sites: &[Served<'_>]) -> Option<site::Sites> {
+    fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
         let config = self.config;
         let mut table = Table::default();
         let mut whole = true;
@@ -148,8 +149,6 @@ impl Assembler<'_> {
             }
         };
         self.unreachable(&table, &unreachable);
-        // What is spoken without TLS is the same for all of an address; with TLS, ALPN says.
-        let speaks = |protocol| sites.iter().any(|one| one.site.protocols.contains(&protocol));
         whole.then(|| site::Sites {
             router,
             sites: table.sites,
@@ -163,8 +162,8 @@ impl Assembler<'_> {
             requests: config.limits.requests.unwrap_or(u64::MAX),
             rates: rules::rates(&config.rates),
             http2: http2(&config.http2),
-            http1: speaks(Protocol::Http1),
-            h2c: speaks(Protocol::H2c),
+            http1: spoken.contains(&Protocol::Http1),
+            h2c: spoken.contains(&Protocol::H2c),
         })
     }
 
@@ -285,10 +284,14 @@ fn offered(sites: &[&config::Site]) -> Vec<String> {
     offered
 }
 
-/// What is spoken without TLS: all that serve there say the same, and what redirects has no say.
+/// What one site or another speaks: without TLS all that serve there say the same, with TLS each has its ALPN. What
+/// only redirects has no say, as its protocols are those of another address.
 fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
-    let serving = sites.iter().find(|one| !one.redirects);
-    serving.map_or_else(|| vec![Protocol::Http1], |one| one.site.protocols.clone())
+    let serving = sites.iter().filter(|one| !one.redirects);
+    let mut spoken: Vec<Protocol> = serving.flat_map(|one| one.site.protocols.iter().copied()).collect();
+    spoken.sort_unstable();
+    spoken.dedup();
+    if spoken.is_empty() { vec![Protocol::Http1] } else { spoken }
 }
 
 fn host(written: &Host) -> HostPattern {

@@ -92,6 +92,25 @@ fn plain_http_is_redirected_unless_another_site_serves_the_host_there() {
 }
 
 #[test]
+fn what_redirects_does_not_say_what_is_spoken_there() {
+    let site = Site::new();
+    let gate = |protocols: &str| {
+        lockgate().start(&format!(
+            "ports = {{ http = 0, https = 0 }}\n\
+             [site.\"app.test\"]\nlisten = [\"127.0.0.3\"]\ntls = \"{}\"\nrespond = \"tls\"\n\
+             [site.\"api.test:0\"]\nlisten = [\"127.0.0.3\"]\nprotocols = {protocols}\nrespond = \"plain\"\n",
+            site.cert
+        ))
+    };
+    let both = gate("[\"http1\", \"h2c\"]");
+    assert!(plain(&both, "127.0.0.3:0", "app.test", "").starts_with("HTTP/1.1 308 "));
+    // RFC 9113 §3.4: who does not begin as HTTP/2 does is not answered in HTTP/1.
+    let only = gate("[\"h2c\"]");
+    let answer = Wire::connect(only.at("127.0.0.3:0")).exchange(get("app.test", ""));
+    assert!(!answer.starts_with(b"HTTP/1.1 "), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[test]
 fn users_are_read_again_when_their_file_changes() {
     let site = Site::new();
     // `mkpasswd -m sha512crypt -R 1000 secret`
