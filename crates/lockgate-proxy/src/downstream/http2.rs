@@ -26,13 +26,16 @@ use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
-use crate::h2::{Carrier, Gate, Io, Stream, Violation};
+use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
 use crate::site::Sites;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
 /// Field sections that are longer than we take by no more than this get an answer, and not only the crate's.
 const BEYOND: usize = 16 * 1024;
+/// What all bodies together may have that was not used, at first: it grows while endpoints take what comes. Who only
+/// fills our memory does not get more of it.
+const FIRST_WINDOW: u32 = 256 * 1024;
 /// For a client to take our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What it may still send meanwhile, in reads.
@@ -45,6 +48,7 @@ pub(super) struct Streams {
     connection: Connection,
     asking: Asking,
     carrier: Rc<RefCell<Carrier>>,
+    turns: Rc<Turns>,
     open: Cell<usize>,
     /// Whoever drives the connection, to be told when the last stream has ended.
     driver: RefCell<Option<Waker>>,
@@ -58,6 +62,24 @@ enum Leaving {
     Gracefully,
     /// It is over but for our last words.
     Now(Ending),
+}
+
+/// The window of a connection.
+struct Window {
+    size: u32,
+    /// Bytes that were used when it last grew.
+    since: u64,
+}
+
+impl Window {
+    /// Grows when all that it let in was used.
+    fn grow(&mut self, requests: &mut Requests, used: u64, most: u32) {
+        if self.size < most && used - self.since >= u64::from(self.size) {
+            self.size = self.size.saturating_mul(2).min(most);
+            self.since = used;
+            requests.set_target_window_size(self.size);
+        }
+    }
 }
 
 impl Streams {
@@ -87,6 +109,7 @@ impl Streams {
             connection,
             asking,
             carrier: Rc::new(RefCell::new(carrier)),
+            turns: Turns::new(),
             open: Cell::new(0),
             driver: RefCell::default(),
         });
@@ -105,8 +128,10 @@ impl Streams {
         guard.watch().hold_to(pace(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (Leaving::No, false);
+        let mut window = Window { size: FIRST_WINDOW.min(sites.http2.connection_window), since: 0 };
         loop {
             let turn = guard.within(poll_fn(|cx| {
+                window.grow(&mut requests, self.turns.used(), sites.http2.connection_window);
                 if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
                     leaving = Leaving::Gracefully;
                     requests.graceful_shutdown();
@@ -153,7 +178,7 @@ impl Streams {
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
             .initial_window_size(limits.window)
-            .initial_connection_window_size(limits.connection_window)
+            .initial_connection_window_size(FIRST_WINDOW.min(limits.connection_window))
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .enable_connect_protocol()
@@ -196,7 +221,13 @@ impl Streams {
             }
         };
         let mut carrier = self.carrier.borrow_mut();
+        if let Some(gate) = carrier.gate() {
+            self.turns.update(gate.take_priorities());
+        }
         let sent = carrier.poll_send(cx);
+        if sent.is_ready() {
+            self.turns.refill();
+        }
         let (sent_bytes, received) = carrier.moved();
         let meter = &self.connection.guard.watch().meter;
         meter.sent.set(sent_bytes);
@@ -263,7 +294,7 @@ impl Streams {
     ) {
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
-        let stream = Stream::new(body, respond, &self.carrier);
+        let stream = Stream::new(body, respond, &self.carrier, &self.turns);
         tokio::task::spawn_local(Rc::clone(self).exchange(parts, stream, Instant::now()));
         if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
             *leaving = Leaving::Gracefully;

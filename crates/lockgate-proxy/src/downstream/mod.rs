@@ -42,7 +42,7 @@ pub enum Service {
     /// Their bytes are relayed unread.
     Relay(Relaying),
     /// They speak HTTP.
-    Http(Sites),
+    Http(Box<Sites>),
 }
 
 /// How bytes are relayed.

@@ -9,11 +9,13 @@ mod heads;
 mod incoming;
 mod outgoing;
 mod stream;
+mod turns;
 
 pub use carrier::{Carrier, Io};
 pub use gate::{Allowance, Gate, Violation};
 pub use incoming::Incoming;
 pub use stream::Stream;
+pub use turns::Turns;
 
 use crate::body::Reset;
 

@@ -7,6 +7,7 @@ use h2::{Reason, SendStream};
 use lockgate_http::fields::{Field, Fields};
 
 use super::heads;
+use super::turns::Turn;
 use crate::body::{Reset, WriteError};
 
 /// Data that is handed to the connection at once.
@@ -20,6 +21,8 @@ pub(super) struct Outgoing {
     taken: bool,
     moved: u64,
     blocked: bool,
+    /// Its place among others, where there is an order.
+    turn: Option<Turn>,
     broken: Option<Reset>,
 }
 
@@ -27,6 +30,11 @@ impl Outgoing {
     /// Nothing more is sent than what was before.
     pub(super) fn is_taken(&self) -> bool {
         self.taken
+    }
+
+    /// Data is sent in this turn from now on.
+    pub(super) fn order(&mut self, turn: Turn) {
+        self.turn = Some(turn);
     }
 
     /// Begins behind a head; `ended` says that the head was all.
@@ -49,7 +57,11 @@ impl Outgoing {
             return Poll::Ready(Err(broken.into()));
         }
         let Some(stream) = &mut self.stream else { return Poll::Pending };
-        let wanted = data.len().min(PIECE);
+        let turn = match &self.turn {
+            Some(turn) => ready!(turn.poll(cx)),
+            None => PIECE,
+        };
+        let wanted = data.len().min(PIECE).min(turn);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -66,6 +78,9 @@ impl Outgoing {
         let ends = last && here == data.len();
         let sent = stream.send_data(Bytes::copy_from_slice(&data[..here]), ends);
         sent.map_err(|error| Reset::from(&error))?;
+        if let Some(turn) = &mut self.turn {
+            turn.took(here);
+        }
         self.moved += here as u64;
         self.taken = ends;
         self.blocked = false;

@@ -12,10 +12,12 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::Limits;
 use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
 use super::outgoing::Outgoing;
-use super::{Carrier, Incoming, heads};
+use super::turns::Turn;
+use super::{Carrier, Incoming, Turns, heads};
 use crate::body::{ReadError, Reset, Sink, Source, WriteError};
 use crate::exchange::Downstream;
 
@@ -28,12 +30,21 @@ pub struct Stream {
     /// Whether the answer has begun.
     answered: bool,
     carrier: Rc<RefCell<Carrier>>,
+    turns: Rc<Turns>,
+    id: u32,
 }
 
 impl Stream {
     /// One that the client has opened, with the body behind its head.
-    pub fn new(body: RecvStream, respond: SendResponse<Bytes>, carrier: &Rc<RefCell<Carrier>>) -> Self {
+    pub fn new(
+        body: RecvStream,
+        respond: SendResponse<Bytes>,
+        carrier: &Rc<RefCell<Carrier>>,
+        turns: &Rc<Turns>,
+    ) -> Self {
         Self {
+            id: respond.stream_id().as_u32(),
+            turns: Rc::clone(turns),
             incoming: Incoming::new(body),
             outgoing: Outgoing::default(),
             respond,
@@ -69,7 +80,32 @@ impl Drop for Stream {
         if !self.outgoing.is_taken() {
             self.reset(Reason::INTERNAL_ERROR);
         }
+        self.turns.forget(self.id);
     }
+}
+
+/// How soon an answer is wanted: what the client says, as its origin corrects it (RFC 9218 §8); where neither says anything,
+/// what pages wait for before what they only show.
+fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
+    let asked = Priority::of(&request.fields);
+    if asked.is_none() && Priority::of(&answer.fields).is_none() {
+        let kind = answer.fields.named(b"content-type").next().unwrap_or_default();
+        return by_type(kind);
+    }
+    asked.unwrap_or_default().revised(&answer.fields)
+}
+
+fn by_type(kind: &[u8]) -> Priority {
+    let is = |prefix: &[u8]| kind.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix));
+    let (urgency, incremental) = match () {
+        () if is(b"text/html") => (1, true),
+        () if is(b"text/css") || is(b"text/javascript") || is(b"application/javascript") => (2, false),
+        // Of many of these the first pixels are worth more than all of one.
+        () if is(b"image/") => (5, true),
+        () if is(b"audio/") || is(b"video/") => (5, false),
+        () => (3, false),
+    };
+    Priority { urgency, incremental }
 }
 
 impl Source for Stream {
@@ -83,6 +119,7 @@ impl Source for Stream {
 
     fn consume(&mut self, count: usize) {
         self.incoming.consume(count);
+        self.turns.uses(count);
     }
 
     fn is_last(&self) -> bool {
@@ -161,15 +198,19 @@ impl Downstream for Stream {
         let ended = length == BodyLength::Empty;
         let stream = self.respond.send_response(heads::response(request, answer, length), ended);
         self.outgoing.begin(stream, ended);
+        if !ended {
+            self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
+        }
         self.answered = true;
     }
 
     /// RFC 8441 §5: what an origin switches to is a stream that stays open, under 200.
-    fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {
+    fn switch(&mut self, request: &RequestHead, answer: &ResponseHead) {
         let mut response = heads::interim(answer);
         *response.status_mut() = http::StatusCode::OK;
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
+        self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
         self.answered = true;
     }
 

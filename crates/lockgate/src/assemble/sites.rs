@@ -112,7 +112,7 @@ impl Assembler<'_> {
             tls,
             accept_proxy: accept_proxy(first.accept_proxy),
             handshake: config.timeouts.handshake,
-            service: Service::Http(table),
+            service: Service::Http(Box::new(table)),
         };
         Some(Planned {
             listener: Arc::new(listener),

@@ -1,0 +1,226 @@
+//! Whose answer goes next on one connection (RFC 9218).
+//!
+//! What is handed to the h2 crate goes out in the order in which it was handed over, so it is handed over late: no more
+//! than fits into one write of the [`Carrier`](super::Carrier), and when that has left, whoever is wanted most is asked
+//! first. Of one urgency those of which a part is of no use go one after the other, the others share (RFC 9218 §10).
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use lockgate_http::priority::Priority;
+
+/// What is handed over before the next write.
+const ROOM: usize = 64 * 1024;
+/// The same where some are wanted more than others: it is what one that comes now finds before it.
+const CONTENDED: usize = 16 * 1024;
+/// Priorities of requests that have not come yet, or of answers that have not begun.
+const UPDATES: usize = 128;
+
+/// An answer's place among those of its connection.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    turns: Rc<Turns>,
+    stream: u32,
+    priority: Priority,
+    /// When it had its last turn.
+    last: u64,
+}
+
+impl Turn {
+    pub(super) fn new(turns: &Rc<Turns>, stream: u32, priority: Priority) -> Self {
+        Self { turns: Rc::clone(turns), stream, priority, last: 0 }
+    }
+
+    /// Completes when something may be handed over, and says how much.
+    pub(super) fn poll(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        match self.turns.room.get() {
+            0 => {
+                self.turns.wait(self, cx);
+                Poll::Pending
+            }
+            room => Poll::Ready(room),
+        }
+    }
+
+    /// So much was handed over.
+    pub(super) fn took(&mut self, count: usize) {
+        let turns = &self.turns;
+        turns.room.set(turns.room.get().saturating_sub(count));
+        turns.taken.set(turns.taken.get() + 1);
+        self.last = turns.taken.get();
+    }
+
+    /// Lower goes first.
+    fn rank(&self) -> Rank {
+        let Priority { urgency, incremental } = self.turns.priority(self.stream).unwrap_or(self.priority);
+        Rank { urgency, incremental, order: if incremental { self.last } else { self.stream.into() } }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    urgency: u8,
+    /// One that shares waits until those that do not are done.
+    incremental: bool,
+    order: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    stream: u32,
+    rank: Rank,
+    waker: Waker,
+}
+
+/// The turns of one connection.
+#[derive(Debug)]
+pub struct Turns {
+    room: Cell<usize>,
+    taken: Cell<u64>,
+    waiting: RefCell<Vec<Waiting>>,
+    updates: RefCell<Vec<(u32, Priority)>>,
+    /// Bytes of bodies that clients have sent and that were used.
+    used: Cell<u64>,
+}
+
+impl Turns {
+    /// Nobody waits.
+    pub fn new() -> Rc<Self> {
+        Rc::new(Self {
+            room: Cell::new(ROOM),
+            taken: Cell::new(0),
+            waiting: RefCell::default(),
+            updates: RefCell::default(),
+            used: Cell::new(0),
+        })
+    }
+
+    fn wait(&self, turn: &Turn, cx: &Context<'_>) {
+        let here = Waiting { stream: turn.stream, rank: turn.rank(), waker: cx.waker().clone() };
+        let mut waiting = self.waiting.borrow_mut();
+        match waiting.iter_mut().find(|waiting| waiting.stream == turn.stream) {
+            Some(waiting) => *waiting = here,
+            None => waiting.push(here),
+        }
+    }
+
+    /// What was handed over has left: the next may follow, whoever is wanted most first.
+    pub fn refill(&self) {
+        let mut waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.sort_by_key(|waiting| waiting.rank);
+        let ends = waiting.first().zip(waiting.last());
+        let contended = ends.is_some_and(|(first, last)| first.rank.urgency != last.rank.urgency);
+        self.room.set(if contended { CONTENDED } else { ROOM });
+        // Tasks run in the order in which they were woken.
+        for Waiting { waker, .. } in waiting {
+            waker.wake();
+        }
+    }
+
+    /// Notes what a client has said of priorities (RFC 9218 §7.1).
+    pub fn update(&self, updates: Vec<(u32, Priority)>) {
+        if updates.is_empty() {
+            return;
+        }
+        let mut known = self.updates.borrow_mut();
+        for (stream, priority) in updates {
+            let has_room = known.len() < UPDATES;
+            match known.iter_mut().find(|(known, _)| *known == stream) {
+                Some((_, known)) => *known = priority,
+                None if has_room => known.push((stream, priority)),
+                None => {}
+            }
+        }
+    }
+
+    /// What the client has said of a stream beside its request.
+    pub(super) fn priority(&self, stream: u32) -> Option<Priority> {
+        let updates = self.updates.borrow();
+        updates.iter().find(|(known, _)| *known == stream).map(|&(_, priority)| priority)
+    }
+
+    /// A stream is over.
+    pub(super) fn forget(&self, stream: u32) {
+        self.updates.borrow_mut().retain(|(known, _)| *known != stream);
+        self.waiting.borrow_mut().retain(|waiting| waiting.stream != stream);
+    }
+
+    /// Bytes of bodies that were used so far.
+    pub fn used(&self) -> u64 {
+        self.used.get()
+    }
+
+    pub(super) fn uses(&self, count: usize) {
+        self.used.set(self.used.get() + count as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+    use std::task::Wake;
+
+    /// Notes its name when it is woken.
+    struct Named(u32, Arc<Mutex<Vec<u32>>>);
+
+    impl Wake for Named {
+        fn wake(self: Arc<Self>) {
+            self.1.lock().unwrap().push(self.0);
+        }
+    }
+
+    /// In which order streams of these priorities are asked, after they have had their turns in the order given.
+    fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
+        let (turns, woken) = (Turns::new(), Arc::default());
+        turns.update(updates);
+        let mut places = Vec::new();
+        for &(stream, urgency, incremental) in streams {
+            let mut turn = Turn::new(&turns, stream, Priority { urgency, incremental });
+            turn.took(ROOM);
+            places.push(turn);
+        }
+        for turn in &places {
+            let waker = Arc::new(Named(turn.stream, Arc::clone(&woken))).into();
+            assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
+        }
+        turns.refill();
+        let woken = woken.lock().unwrap();
+        woken.clone()
+    }
+
+    /// RFC 9218 §4.1, §10
+    #[test]
+    fn what_is_wanted_most_goes_first_and_then_what_was_asked_first() {
+        assert_eq!(order(&[(1, 5, false), (3, 0, false), (5, 3, false)], vec![]), [3, 5, 1]);
+        assert_eq!(order(&[(5, 3, false), (1, 3, false), (3, 3, false)], vec![]), [1, 3, 5]);
+    }
+
+    /// RFC 9218 §4.2
+    #[test]
+    fn those_of_which_a_part_is_of_use_share() {
+        assert_eq!(order(&[(5, 3, true), (1, 3, true), (3, 3, true)], vec![]), [5, 1, 3]);
+        assert_eq!(order(&[(1, 3, true), (3, 3, false)], vec![]), [3, 1]);
+    }
+
+    /// RFC 9218 §7.1
+    #[test]
+    fn a_client_may_change_its_mind() {
+        let sooner = Priority { urgency: 1, incremental: false };
+        assert_eq!(order(&[(1, 3, false), (3, 5, false)], vec![(3, sooner)]), [3, 1]);
+    }
+
+    #[test]
+    fn one_that_is_over_is_not_asked() {
+        let (turns, woken) = (Turns::new(), Arc::default());
+        let mut turn = Turn::new(&turns, 1, Priority::default());
+        turn.took(ROOM);
+        let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
+        assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
+        turns.forget(1);
+        turns.refill();
+        assert!(woken.lock().unwrap().is_empty());
+        assert_eq!(turn.poll(&mut Context::from_waker(&waker)), Poll::Ready(ROOM));
+    }
+}
