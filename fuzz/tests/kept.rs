@@ -13,8 +13,11 @@ fn every_kept_input_holds() {
     replay("h1_exchange", lockgate_fuzz::h1_exchange);
     replay("h1_request", lockgate_fuzz::h1_request);
     replay("h1_response", lockgate_fuzz::h1_response);
+    replay("h2_frames", lockgate_fuzz::h2_frames);
+    replay("h2_head", lockgate_fuzz::h2_head);
     replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("page_html", lockgate_fuzz::page_html);
+    replay("priority", lockgate_fuzz::priority);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);
