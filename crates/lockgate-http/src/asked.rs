@@ -113,6 +113,9 @@ mod tests {
         assert_eq!(of("GET / HTTP/1.1\r\nHost: A.example.:8080"), is("A.example.:8080", "/", None));
         assert_eq!(of("GET / HTTP/1.1\r\nHost:"), is("", "/", None));
         assert_eq!(of("OPTIONS * HTTP/1.1\r\nHost: a"), is("a", "*", None));
+        // RFC 9113 §8.3.1: in HTTP/2 it is made of :authority.
+        let head = RequestHead { version: Version::Http2, ..RequestHead::default() };
+        assert_eq!(asked(&head), Err(AskedError::NoHost));
     }
 
     #[test]

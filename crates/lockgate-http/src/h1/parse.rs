@@ -310,7 +310,8 @@ fn may_be_control(word: u64) -> bool {
     below(word, 0x20) | below(word ^ (ONES * 0x7f), 1) != 0
 }
 
-const TOKEN: [bool; 256] = {
+/// The bytes of tokens.
+pub(crate) const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 128 {

@@ -70,7 +70,7 @@ pub(super) fn add(
 ///
 /// A name with a colon is no token: pseudo-header fields are not among these.
 pub(super) fn check(name: &[u8], value: &[u8]) -> Result<Option<Known>, HeadError> {
-    if !parse::is_token(name) || name.iter().any(u8::is_ascii_uppercase) {
+    if name.is_empty() || !name.iter().all(|&byte| NAME[usize::from(byte)]) {
         return Err(HeadError::FieldName);
     }
     let padded = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
@@ -95,6 +95,17 @@ pub(super) fn is_of_connections(known: Option<Known>, name: &[u8]) -> bool {
         None => name.eq_ignore_ascii_case(b"http2-settings"),
     }
 }
+
+/// The bytes of tokens, but for capitals.
+const NAME: [bool; 256] = {
+    let mut table = parse::TOKEN;
+    let mut capital = b'A';
+    while capital <= b'Z' {
+        table[capital as usize] = false;
+        capital += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {
