@@ -263,6 +263,8 @@ mod tests {
         let ping = frame(PING, 0, 0, &[0; 8]);
         assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER - 1]]), []);
         assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER]]), [(PING, 0, 0, 8, vec![])]);
+        let empty = frame(PRIORITY_UPDATE, 0, 0, b"");
+        assert_eq!(seen(Scanner::of_server(), &[&empty]), [(PRIORITY_UPDATE, 0, 0, 0, vec![])]);
         // One that is kept, with the last of its payload.
         let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
         assert_eq!(seen(Scanner::of_server(), &[&update[..update.len() - 1]]), []);
