@@ -245,6 +245,67 @@ def traced(program, port, *options, tls="any"):
     return calls, said
 
 
+@dataclass(frozen=True)
+class H2load:
+    """What h2load is to do: a closed loop of so many streams on each connection; `body`: a file that every request uploads."""
+    path: str
+    size: int                     # bytes of an answer
+    body: str | None = None
+    connections: int = 10
+    streams: int = 10
+
+    def start(self, port, seconds, cores=OTHERS):
+        upload = ["-d", self.body] if self.body else []
+        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", "-D", f"{seconds:g}", "--warm-up-time", "0", *upload,
+                f"https://127.0.0.1:{port}{self.path}"]
+        return Process(argv, cores, "h2load", env=_offered, stdout=subprocess.PIPE)
+
+    def said(self, out):
+        """Answers, and what was wrong with them. Those under way at the end are neither: h2load forgets them, but not their bytes."""
+        found = re.search(r"requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, (\d+) errored, (\d+) timeout", out)
+        if not found or "Application protocol: h2" not in out:
+            return 0, {"h2load: " + (" ".join(out.split())[-120:] or "nothing said"): 1}
+        done, succeeded, *_ = map(int, found.groups())
+        errors = {kind: int(n) for kind, n in zip(("failed", "errored", "timeout"), found.groups()[2:]) if int(n)}
+        good = int(re.search(r"status codes: (\d+) 2xx", out).group(1))
+        data = int(re.search(r"headers \(.*\(([\d]+)\) data", out).group(1))
+        if good < done or succeeded < done:
+            errors["not 2xx"] = max(done - good, done - succeeded)
+        if not done * self.size <= data <= (done + self.connections * self.streams) * self.size:
+            errors[f"answers of {data / max(1, done):.0f} B"] = 1
+        return done, errors
+
+
+def h2load(program, port, job, seconds, cores=OTHERS):
+    """Weighs the program over one run of h2load, its few handshakes included."""
+    program.until_quiet()
+    before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
+    process = job.start(port, seconds, cores)
+    try:
+        out, _ = process.popen.communicate(timeout=seconds + 60)
+    except subprocess.TimeoutExpired:
+        out = ""
+    lasted = time.monotonic() - began
+    cpu, core = program.cpu() - before, processes.busy(0) - core_before
+    process.stop()
+    program.until_quiet()
+    requests, errors = job.said(out)
+    size = requests * (os.path.getsize(job.body) if job.body else job.size)
+    record = weighed(program.cpu() - before, requests, size, seconds) | {"errors": errors | ({} if requests else {"no request": 1}), "core_percent": cpu.total / lasted / 1e4}
+    times = re.search(r"time for request: +(\S+) +(\S+) +(\S+)", out)
+    if times:
+        record |= {"mean": milliseconds(times.group(3)), "max": milliseconds(times.group(2))}
+    if cores == OTHERS:
+        record["others_percent"] = others(cpu, core, lasted)
+    return record
+
+
+def milliseconds(text):
+    """As h2load writes times: "123us", "4.56ms", "1.23s"."""
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
+    return float(number) * {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000}[unit]
+
+
 def ab_requests(size):
     """How many T10 asks for: fewer of the big ones."""
     return 10_000 if size < 500_000 else 5000

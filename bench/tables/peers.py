@@ -28,6 +28,8 @@ class Front:
     log: str | None = None        # a JSON access log in this file; HAProxy writes to no file
     takes_proxy: bool = False     # clients send a PROXY header
     sends_proxy: bool = False     # the upstream gets one, version 2
+    h2: bool = False              # of `http` over TLS: clients may have HTTP/2
+    endpoint: str = "http1"       # of `http`, what is spoken to the origin: "http1", "h2c", or over TLS "https" and "h2"
     socket: str | None = None     # HAProxy: a Unix socket on which it listens too, for hitch, with a PROXY header
 
     @property
@@ -68,11 +70,14 @@ def lockgate(front, directory, binary=LOCKGATE):
         text.append(f'tls = {{ cert = "{front.pem}" }}')
     elif front.key:
         text.append(f'tls = {{ cert = "{front.certificate}", key = "{front.private_key}" }}')
-    text.append(f'proxy = "{front.upstream}"')
+    text.append('proxy = "pool:origin"' if front.endpoint != "http1" else f'proxy = "{front.upstream}"')
     if front.takes_proxy:
         text.append('accept_proxy = "require"')
     if front.sends_proxy:
         text.append('proxy_protocol = "v2"')
+    if front.endpoint != "http1":
+        text += ["[pool.origin]", f'endpoints = ["{front.upstream}"]', f'protocol = "{front.endpoint.replace("https", "http1")}"']
+        text += [f'tls = {{ name = "localhost", ca = "{BUILT}/certs/ecdsa.crt" }}'] if front.endpoint != "h2c" else []
     return _written(directory, "lockgate.toml", text), [binary, "run", "-c", f"{directory}/lockgate.toml"]
 
 
@@ -117,7 +122,7 @@ def nginx_http(front, directory, tls):
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     return [f"http {{ {log} {temporary}", "  keepalive_requests 1000000000; keepalive_timeout 300s; tcp_nodelay on; client_max_body_size 0;",
             f"  upstream origin {{ server {front.upstream}; keepalive 1024; keepalive_requests 1000000000; keepalive_timeout 300s; }}",
-            f"  server {{ listen 127.0.0.1:{front.port} {'ssl' if front.tls else ''} backlog=8192; {tls}",
+            f"  server {{ listen 127.0.0.1:{front.port} {'ssl' if front.tls else ''} {'http2' if front.h2 else ''} backlog=8192; {tls}",
             '    location / { proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $http_host;',
             "      proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering off; client_body_buffer_size 64k;",
             "      proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 16 16k; proxy_busy_buffers_size 64k; } } }"]
@@ -128,11 +133,13 @@ def haproxy(front, directory, splice=False):
     most = "" if front.few_descriptors else f"  maxconn {3000 if splice else 9500}"  # splicing takes two descriptors more for each
     mode = ["  mode http", "  http-reuse always", "  option forwardfor"] if front.http else ["  mode tcp"]
     ssl, proxied = (f"ssl crt {front.both}" if front.tls else ""), (" accept-proxy" if front.takes_proxy else "")
+    ssl += " alpn h2,http/1.1" if front.h2 else ""
+    spoken = {"http1": "", "h2c": " proto h2", "https": " ssl verify none", "h2": " ssl verify none alpn h2"}[front.endpoint]
     text = ["global", f"  nbthread {front.workers}", most, "defaults", *mode, "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s",
             most, "  option splice-auto" if splice else "",
             "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 {ssl}{proxied}",
             f"  bind unix@{front.socket} mode 666 backlog 8192 accept-proxy" if front.socket else "",
-            f"  server origin {upstream}{' send-proxy-v2' if front.sends_proxy else ''}"]
+            f"  server origin {upstream}{' send-proxy-v2' if front.sends_proxy else ''}{spoken}"]
     return _written(directory, "haproxy.cfg", text), ["haproxy", "-f", f"{directory}/haproxy.cfg"]
 
 
@@ -199,7 +206,7 @@ def chain(*hops, cores=processes.TESTED):
 def versions():
     """What each program says of itself, for the head of a report."""
     ask = {"lockgate": [LOCKGATE, "version"], "nginx": ["nginx", "-v"], "haproxy": ["haproxy", "-v"], "hitch": ["hitch", "--version"],
-           "wrk": ["wrk", "-v"], "node": ["node", "--version"], "openssl": ["openssl", "version"]}
+           "wrk": ["wrk", "-v"], "h2load": ["h2load", "--version"], "node": ["node", "--version"], "openssl": ["openssl", "version"]}
     said = {}
     for name, argv in ask.items():
         try:

@@ -21,6 +21,7 @@ class Site:
     health: str | None = None     # a path asked every second; two failures take an endpoint out
     timeouts: str | None = None   # Lockgate's `timeouts` value
     metrics: int | None = None    # port of Lockgate's metrics address
+    h2: bool = False              # over TLS: clients may have HTTP/2, and WebSockets over it
 
     few_descriptors = False
 
@@ -62,7 +63,7 @@ def nginx(site, directory, buffering=False):
             "http { access_log off; client_max_body_size 0; client_body_temp_path " + directory + "/body;",
             "  map $http_upgrade $upgrade { default upgrade; '' ''; }",
             "  upstream origins { keepalive 256; " + " ".join(f"server {u};" for u in site.upstreams) + " }",
-            f"  server {{ listen 127.0.0.1:{site.port} {'ssl' if site.key else ''} backlog=8192; {tls} {users}",
+            f"  server {{ listen 127.0.0.1:{site.port} {'ssl' if site.key else ''} {'http2' if site.h2 else ''} backlog=8192; {tls} {users}",
             f"    location / {{ proxy_pass http://origins; proxy_http_version 1.1; proxy_request_buffering {'on' if buffering else 'off'}; proxy_buffering {'on' if buffering else 'off'};",
             "      proxy_set_header Host $http_host; proxy_set_header X-Forwarded-Proto $scheme; proxy_set_header X-Forwarded-Host $http_host;",
             "      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $upgrade; proxy_read_timeout 1h; } } }"]
@@ -77,7 +78,7 @@ def haproxy(site, directory):
     text = ["global", f"  nbthread {site.workers}", "  maxconn 9500",
             "userlist bench" if site.password else "", f"  user bench password {site.password}" if site.password else "",
             "defaults", "  mode http", "  maxconn 9500", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s", "  timeout tunnel 1h", "  timeout http-request 10s",
-            "listen site", f"  bind 127.0.0.1:{site.port} backlog 8192 {f'ssl crt {BUILT}/certs/{site.key}.pem' if site.key else ''}",
+            "listen site", f"  bind 127.0.0.1:{site.port} backlog 8192 {f'ssl crt {BUILT}/certs/{site.key}.pem' if site.key else ''}{' alpn h2,http/1.1' if site.h2 else ''}",
             "  http-request auth unless { http_auth(bench) }" if site.password else "",
             f"  http-request set-header X-Forwarded-Proto {'https' if site.key else 'http'}", "  http-request set-header X-Forwarded-Host %[req.hdr(host)]",
             f"  option httpchk GET {site.health}" if site.health else "",

@@ -1,4 +1,4 @@
-"""WebSockets through a site: the Autobahn test suite's verdicts direct and behind each program, and the memory of idle ones."""
+"""WebSockets through a site: the Autobahn test suite's verdicts direct and behind each program, a browser, the memory of idle ones."""
 import base64
 import json
 import os
@@ -83,6 +83,51 @@ def line_of(name, found, direct):
     different = others(found, direct)
     return [name, len(found) or "**it did not run**", len(found) - len(failed), ", ".join(failed) or "0", "; ".join(f"**{d}**" for d in different[:10]) + (f" and {len(different) - 10} more" if len(different) > 10 else "") or "none",
             f"{sum(r[3] for r in found.values()) / 1000:.0f} s"]
+
+
+ECHOED = "echoed, closed with 1000"
+
+
+def browser(report, a):
+    """Chromium loads a page over HTTP/2 that echoes on two WebSockets: are they streams of that connection (RFC 8441)?"""
+    report.head("WebSockets in a browser", 8 * len(a.peers))
+    lines = []
+    for name in a.peers:
+        origin = Echo()
+        try:
+            program = sites.start(name, sites.Site(upstreams=(origin.tcp,), key="ecdsa", h2=True))
+        except peers.DidNotStart as why:
+            lines.append([name, str(why), "", ""])
+            report.bad |= name == "lockgate"
+            origin.stop()
+            continue
+        progress(name)
+        said, extended = visit(f"https://127.0.0.1:{program.port}/", origin)
+        over = "HTTP/2" if extended == 2 else "HTTP/1.1" if extended == 0 and said.get("sockets") else f"{extended} of 2 over HTTP/2"
+        lines.append([name, said.get("page", "**the page said nothing**"), "; ".join(said.get("sockets", [])), over])
+        report.bad |= name == "lockgate" and (said.get("page"), said.get("sockets"), extended) != ("h2", [ECHOED] * 2, 2)
+        program.stop()
+        origin.stop()
+    report.plain("A page with two WebSockets: 6 bytes of text, 200,000 bytes", ["", "page over", "WebSockets", "WebSockets over"], lines)
+
+
+def visit(url, origin, seconds=30):
+    """What the page reported, and how many extended CONNECTs Chromium wrote to its log of the network."""
+    directory = processes.fresh_directory("chromium")
+    log = os.path.join(directory, "net.json")
+    chromium = Process(["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--ignore-certificate-errors", f"--user-data-dir={directory}",
+                        f"--log-net-log={log}", url], processes.OTHERS, "chromium")
+    end, said = time.monotonic() + seconds, {}
+    while not said and chromium.alive() and time.monotonic() < end:
+        time.sleep(0.1)
+        said = next((json.loads(line) for line in origin.said().splitlines() if line.startswith("{") and line.endswith("}")), {})
+    chromium.stop(patience=10)
+    try:
+        with open(log, errors="replace") as f:  # an event a line; the end is missing
+            sent = re.search(r'"HTTP2_SESSION_SEND_HEADERS":(\d+)', f.readline())
+            return said, sum(":protocol: websocket" in line and line.rstrip(",\n").endswith(f'"type":{sent.group(1)}}}') for line in f)
+    except (OSError, AttributeError):
+        return said, 0
 
 
 def open_socket(port, front, context):
