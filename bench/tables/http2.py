@@ -26,27 +26,19 @@ def http2(report, a):
     notes = same_work(asked(programs))
     for row in a.rows:
         method, size = ROWS[row]
-        upload = size if method == "POST" else 0
-        job = H2load("/sink", len(str(size)), body_of(size), a.conns, a.streams) if upload else H2load(f"/{size}", size, None, a.conns, a.streams)
+        job = H2load.of(method, size, a.conns, a.streams)
 
         def measure(_, program):
             before = origin.counted.read()
             record = load.h2load(program, program.port, job, a.secs)
             came = origin.counted.read()["bytes_in"] - before["bytes_in"]
-            if came < record["requests"] * upload:
-                record["errors"]["bytes missing at the origin"] = record["requests"] * upload - came
+            if job.body and came < record["requests"] * size:
+                record["errors"]["bytes missing at the origin"] = record["requests"] * size - came
             return record
         found = interleaved(programs, a.rounds, measure)
         report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, COST, cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
     stop_programs(programs)
     origin.stop()
-
-
-def body_of(size):
-    path = os.path.join(processes.scratch(), f"body-{size}")
-    with open(path, "wb") as f:
-        f.write(b"x" * size)
-    return path
 
 
 def h2_upstream(report, a):
@@ -60,7 +52,7 @@ def h2_upstream(report, a):
             for name, program in start_all(names, key="ecdsa", http=True, h2=True, endpoint=kind, upstream=f"127.0.0.1:{ports[kind]}").items():
                 programs[name if kind == after else f"{name}, {kind}"] = program
         for size in a.sizes:
-            rows = interleaved(programs, a.rounds, lambda _, p: load.h2load(p, p.port, H2load(f"/{size}", size, None, a.conns, a.streams), a.secs))
+            rows = interleaved(programs, a.rounds, lambda _, p: load.h2load(p, p.port, H2load.of("GET", size, a.conns, a.streams), a.secs))
             report.cell(f"GET {size:,} B, {a.conns} × {a.streams} streams, {after} to the endpoint beside {before}", rows, COST, cost="cpu_us", rivals=[f"lockgate, {before}"], goal=MORE)
         stop_programs(programs)
     endpoint.stop()

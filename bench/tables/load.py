@@ -220,8 +220,8 @@ def whole(program, port, *options, seconds=120, cores=OTHERS, tls="any"):
     return record
 
 
-def traced(program, port, *options, tls="any"):
-    """System calls by name of the program's whole tree during one run of our client, and what the client says."""
+def traced(program, generate):
+    """System calls by name of the program's whole tree during `generate`, and what that returns."""
     path = os.path.join(processes.scratch(), "strace.txt")
     attached = [word for pid in program.tree() for word in ("-p", str(pid))]
     strace = Process(["strace", "-f", "-c", "-o", path, *attached], OTHERS, "strace")
@@ -229,7 +229,7 @@ def traced(program, port, *options, tls="any"):
     while "attached" not in strace.said() and strace.alive() and time.monotonic() < end:
         time.sleep(0.02)
     time.sleep(0.3)
-    said = finish_client(client(port, "--timeout", 60, *options, tls=tls), 300)
+    said = generate()
     program.until_quiet()
     strace.signal(signal.SIGINT)
     strace.wait(5)
@@ -254,10 +254,21 @@ class H2load:
     connections: int = 10
     streams: int = 10
 
-    def start(self, port, seconds, cores=OTHERS):
+    @classmethod
+    def of(cls, method, size, *shape):
+        """A GET of so many bytes, or a POST of which only the length comes back."""
+        if method.upper() == "GET":
+            return cls(f"/{size}", size, None, *shape)
+        path = os.path.join(processes.scratch(), f"body-{size}")
+        with open(path, "wb") as f:
+            f.write(b"x" * size)
+        return cls("/sink", len(str(size)), path, *shape)
+
+    def start(self, port, cores=OTHERS, seconds=None, requests=None):
+        """For so long, or so many requests in all."""
+        span = ["-D", f"{seconds:g}", "--warm-up-time", "0"] if seconds else ["-n", str(requests)]
         upload = ["-d", self.body] if self.body else []
-        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", "-D", f"{seconds:g}", "--warm-up-time", "0", *upload,
-                f"https://127.0.0.1:{port}{self.path}"]
+        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", *span, *upload, f"https://127.0.0.1:{port}{self.path}"]
         return Process(argv, cores, "h2load", env=_offered, stdout=subprocess.PIPE)
 
     def said(self, out):
@@ -276,15 +287,20 @@ class H2load:
         return done, errors
 
 
+def spoken(process, seconds):
+    """What a generator prints until it ends, within so many seconds."""
+    try:
+        return process.popen.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        return ""
+
+
 def h2load(program, port, job, seconds, cores=OTHERS):
     """Weighs the program over one run of h2load, its few handshakes included."""
     program.until_quiet()
     before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
-    process = job.start(port, seconds, cores)
-    try:
-        out, _ = process.popen.communicate(timeout=seconds + 60)
-    except subprocess.TimeoutExpired:
-        out = ""
+    process = job.start(port, cores, seconds)
+    out = spoken(process, seconds + 60)
     lasted = time.monotonic() - began
     cpu, core = program.cpu() - before, processes.busy(0) - core_before
     process.stop()
@@ -298,6 +314,14 @@ def h2load(program, port, job, seconds, cores=OTHERS):
     if cores == OTHERS:
         record["others_percent"] = others(cpu, core, lasted)
     return record
+
+
+def finish_h2load(job, port, requests):
+    """So many requests in all, and how that went."""
+    process = job.start(port, requests=requests)
+    done, errors = job.said(spoken(process, 300))
+    process.stop()
+    return {"requests": done, "failed": errors | ({} if done == requests else {"unanswered": requests - done})}
 
 
 def milliseconds(text):

@@ -183,21 +183,25 @@ def syscalls(report, a):
     """
     names = [p for p in a.peers if p != "hitch"]
     report.head("System calls per request", len(a.conns) * len(names) * (a.requests / 2500 + 4))
-    tls = a.front == "https"
+    tls, h2 = a.front != "http", a.front == "h2"
     origin = load.Origin()
-    programs = start_all(names, upstream=origin.tcp, key="ecdsa" if tls else None, http=True)
-    ask = ["--post", a.size] if a.method == "post" else ["--get", a.size]
+    programs = start_all(names, upstream=origin.tcp, key="ecdsa" if tls else None, http=True, h2=h2)
     for conns in a.conns:
         counts, errors = {}, {}
         for name, program in programs.items():
             if isinstance(program, str):
                 report.bad |= name.startswith("lockgate")
                 continue
-            each, version = max(1, a.requests // conns), "any" if tls else "off"
-            shape = ["--once", "--connections", conns, *ask, "--requests"]
-            load.whole(program, program.port, *shape, 10, tls=version)
-            opening, first = load.traced(program, program.port, *shape, 1, tls=version)
-            calls, said = load.traced(program, program.port, *shape, 1 + each, tls=version)
+            each = max(1, a.requests // conns)
+
+            def generate(times):
+                if h2:
+                    return load.finish_h2load(load.H2load.of(a.method, a.size, conns), program.port, conns * times)
+                shape = ["--once", "--timeout", 60, "--connections", conns, f"--{a.method}", a.size, "--requests", times]
+                return load.finish_client(load.client(program.port, *shape, tls="any" if tls else "off"), 300)
+            generate(10)
+            opening, first = load.traced(program, lambda: generate(1))
+            calls, said = load.traced(program, lambda: generate(1 + each))
             errors[name] = load.errors_of(first) | load.errors_of(said)
             requests = max(1, said["requests"] - first["requests"])
             counts[name] = {call: max(0, n - opening.get(call, 0)) / requests for call, n in calls.items()}
@@ -208,6 +212,6 @@ def syscalls(report, a):
                  [name, f"{totals[name]:.2f}", *(f"{counts[name].get(call, 0):.2f}" for call in common),
                   f"{totals[name] - sum(counts[name].get(call, 0) for call in common):.2f}", ", ".join(f"**{n} {kind}**" for kind, n in errors[name].items()) or "0"]
                  for name, program in programs.items()]
-        report.plain(f"{a.method.upper()} {a.size:,} B{' over TLS' if tls else ''}, c = {conns:,}, {max(1, a.requests // conns) * conns:,} requests", ["", "all", *common, "rarer", "errors"], lines)
+        report.plain(f"{a.method.upper()} {a.size:,} B{', HTTP/2' if h2 else ''}{' over TLS' if tls else ''}, c = {conns:,}, {max(1, a.requests // conns) * conns:,} requests", ["", "all", *common, "rarer", "errors"], lines)
     stop_programs(programs)
     origin.stop()
