@@ -6,12 +6,13 @@
 //! # Layout
 //! `process` runs the program and asks its metrics address, `lines` are what it writes; `wire` is one plain
 //! connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` what the program connects to; `authority`
-//! makes certificates; `exposition` reads Prometheus text.
+//! makes certificates; `exposition` reads Prometheus text. `h2` are the peers that speak HTTP/2.
 
 #![forbid(unsafe_code)]
 
 mod authority;
 pub mod exposition;
+pub mod h2;
 mod http;
 mod lines;
 mod origin;

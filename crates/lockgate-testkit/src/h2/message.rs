@@ -1,0 +1,230 @@
+//! Messages of HTTP/2 as tests look at them and make them: what was asked, what is answered.
+
+use bytes::Bytes;
+use h2::Reason;
+use http::HeaderMap;
+
+/// Name and value; bytes that are no text are shown as U+FFFD.
+pub(super) type Field = (String, String);
+
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+pub(super) fn fields(map: &HeaderMap) -> Vec<Field> {
+    map.iter().map(|(name, value)| (name.as_str().to_owned(), text(value.as_bytes()))).collect()
+}
+
+pub(super) fn map(fields: &[Field]) -> HeaderMap {
+    let parse = |(name, value): &Field| {
+        let name = http::HeaderName::try_from(name.as_str()).expect("a name");
+        (name, http::HeaderValue::from_bytes(value.as_bytes()).expect("a value"))
+    };
+    fields.iter().map(parse).collect()
+}
+
+fn owned((name, value): (&str, &str)) -> Field {
+    (name.to_owned(), value.to_owned())
+}
+
+fn find<'a>(fields: &'a [Field], wanted: &str) -> Option<&'a str> {
+    let mut all = fields.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let first = all.next();
+    assert!(all.next().is_none(), "{wanted} is there twice: {fields:?}");
+    first
+}
+
+/// An answer as a client got it, as far as it came.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The status; 0 when no head came.
+    pub status: u16,
+    /// The fields, without the status.
+    pub fields: Vec<Field>,
+    /// Answers before the answer (1xx): status and fields.
+    pub interim: Vec<(u16, Vec<Field>)>,
+    /// The body, as far as it came.
+    pub body: Vec<u8>,
+    /// Fields behind the body.
+    pub trailers: Vec<Field>,
+    /// The code of the RST_STREAM that ended it; `None` is an orderly end.
+    pub reset: Option<u32>,
+}
+
+impl Answer {
+    /// The value of a field that is there at most once.
+    ///
+    /// # Panics
+    /// When it is there twice.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        find(&self.fields, name)
+    }
+
+    /// The value of a field behind the body that is there at most once.
+    ///
+    /// # Panics
+    /// When it is there twice.
+    pub fn trailer(&self, name: &str) -> Option<&str> {
+        find(&self.trailers, name)
+    }
+
+    /// The body as text.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a body of text")
+    }
+
+    /// Takes the next field section.
+    ///
+    /// # Panics
+    /// When the first of an answer does not begin with the status.
+    pub(super) fn take(&mut self, mut fields: Vec<Field>) {
+        if self.status != 0 {
+            self.trailers = fields;
+            return;
+        }
+        assert!(fields.first().is_some_and(|(name, _)| name == ":status"), "no status first: {fields:?}");
+        let (_, status) = fields.remove(0);
+        let status = status.parse().expect("a status");
+        assert!(!fields.iter().any(|(name, _)| name.starts_with(':')), "more pseudo-fields: {fields:?}");
+        if status < 200 {
+            self.interim.push((status, fields));
+        } else {
+            (self.status, self.fields) = (status, fields);
+        }
+    }
+}
+
+/// A request as an origin got it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Which connection it came over, counted from 0.
+    pub connection: usize,
+    /// Its stream there.
+    pub stream: u32,
+    /// `:method`.
+    pub method: String,
+    /// `:scheme`; empty where there is none.
+    pub scheme: String,
+    /// `:authority`; empty where there is none.
+    pub authority: String,
+    /// `:path`; empty where there is none.
+    pub path: String,
+    /// `:protocol` of an extended CONNECT.
+    pub protocol: Option<String>,
+    /// The other fields.
+    pub fields: Vec<Field>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Fields behind the body.
+    pub trailers: Vec<Field>,
+    /// The code of the RST_STREAM by which the client ended it before its end.
+    pub reset: Option<u32>,
+}
+
+impl Asked {
+    /// The value of a field that is there at most once.
+    ///
+    /// # Panics
+    /// When it is there twice.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        find(&self.fields, name)
+    }
+
+    /// The value of a field behind the body that is there at most once.
+    ///
+    /// # Panics
+    /// When it is there twice.
+    pub fn trailer(&self, name: &str) -> Option<&str> {
+        find(&self.trailers, name)
+    }
+
+    /// The body as text.
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a body of text")
+    }
+}
+
+/// What an origin does with a request.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub(super) interim: Vec<(u16, Vec<Field>)>,
+    pub(super) status: u16,
+    pub(super) fields: Vec<Field>,
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) trailers: Vec<Field>,
+    pub(super) end: End,
+}
+
+/// How an answer ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// In an orderly way.
+    Clean,
+    /// By RST_STREAM behind its last piece.
+    Reset(Reason),
+    /// By RST_STREAM, without any answer.
+    Refused(Reason),
+    /// It does not.
+    Never,
+}
+
+impl Reply {
+    /// This status, nothing else.
+    pub fn new(status: u16) -> Self {
+        let (interim, fields, pieces, trailers) = Default::default();
+        Self { interim, status, fields, pieces, trailers, end: End::Clean }
+    }
+
+    /// 200 with this body, whose length is said.
+    pub fn ok(body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        Self::new(200).field("content-length", &body.len().to_string()).piece(body)
+    }
+
+    /// RST_STREAM instead of an answer; 7 is REFUSED_STREAM.
+    pub fn refuse(code: u32) -> Self {
+        Self { end: End::Refused(code.into()), ..Self::new(0) }
+    }
+
+    /// With this field.
+    pub fn field(mut self, name: &str, value: &str) -> Self {
+        self.fields.push(owned((name, value)));
+        self
+    }
+
+    /// With an answer before the answer.
+    pub fn interim(mut self, status: u16, fields: &[(&str, &str)]) -> Self {
+        self.interim.push((status, fields.iter().copied().map(owned).collect()));
+        self
+    }
+
+    /// With one more piece of a body.
+    pub fn piece(mut self, piece: impl Into<Bytes>) -> Self {
+        self.pieces.push(piece.into());
+        self
+    }
+
+    /// With one more field behind the body.
+    pub fn trailer(mut self, name: &str, value: &str) -> Self {
+        self.trailers.push(owned((name, value)));
+        self
+    }
+
+    /// RST_STREAM behind the last piece, in place of an end.
+    pub fn then_reset(mut self, code: u32) -> Self {
+        self.end = End::Reset(code.into());
+        self
+    }
+
+    /// No end behind the last piece: the stream stays open until the client resets it.
+    pub fn then_nothing(mut self) -> Self {
+        self.end = End::Never;
+        self
+    }
+}
