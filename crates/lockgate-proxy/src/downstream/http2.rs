@@ -294,7 +294,7 @@ impl Streams {
     ) {
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
-        let stream = Stream::new(body, respond, &self.carrier, &self.turns);
+        let stream = Stream::new(body, respond, self.sites().limits, &self.carrier, &self.turns);
         tokio::task::spawn_local(Rc::clone(self).exchange(parts, stream, Instant::now()));
         if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
             *leaving = Leaving::Gracefully;

@@ -5,6 +5,7 @@ use lockgate_http::forwarding::Onward;
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
+use super::websocket;
 use crate::exchange::Request;
 use crate::transform::TargetRewrite;
 
@@ -37,6 +38,9 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
         Version::Http10 => b"Via: 1.0 lockgate\r\n",
     });
     connection(head, out);
+    if is_websocket_without_key(head) {
+        encode::field(out, b"Sec-WebSocket-Key", websocket::key(values.id).as_bytes());
+    }
     match request.length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
@@ -86,11 +90,23 @@ fn upgrade(head: &RequestHead) -> Option<&[u8]> {
     (asks && one && !is_http && head.version >= Version::Http11).then_some(offered)
 }
 
+/// Whether it is for us to say the key of a WebSocket's handshake.
+fn is_websocket_without_key(head: &RequestHead) -> bool {
+    head.version == Version::Http2 && upgrade(head).is_some()
+}
+
 /// Whether an endpoint that switches was asked to, and to this.
-pub fn agrees(head: &RequestHead, answer: &ResponseHead) -> bool {
+pub fn agrees(request: &Request<'_>, answer: &ResponseHead) -> bool {
+    let head = request.head;
+    let accepts = || {
+        let mut said = answer.fields.named(b"sec-websocket-accept");
+        said.next().is_some_and(|accept| websocket::is_accepted(request.values.id, accept))
+    };
     let mut to = answer.fields.values(Known::Upgrade);
     match (upgrade(head), to.next(), to.next()) {
-        (Some(offered), Some(to), None) => offered.eq_ignore_ascii_case(to),
+        (Some(offered), Some(to), None) => {
+            offered.eq_ignore_ascii_case(to) && (!is_websocket_without_key(head) || accepts())
+        }
         _ => false,
     }
 }

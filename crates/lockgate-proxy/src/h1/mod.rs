@@ -3,6 +3,7 @@
 mod heads;
 mod link;
 mod reader;
+mod websocket;
 mod writer;
 
 pub use heads::agrees;

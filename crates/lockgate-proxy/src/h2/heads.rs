@@ -93,11 +93,12 @@ pub(super) fn trailers(fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bo
 }
 
 /// What goes on of trailers that have come.
-pub(super) fn received(trailers: &HeaderMap) -> Fields {
-    let mut fields = Fields::default();
-    for (name, value) in trailers {
-        fields.append(name.as_str().as_bytes(), value.as_bytes());
-    }
+///
+/// # Errors
+/// When they are malformed, or longer than `limits` say.
+pub(super) fn received(trailers: &HeaderMap, limits: &Limits, fields: &mut Fields) -> Result<(), HeadError> {
+    let lines = trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    words::section::trailers(lines, limits, fields)?;
     fields.retain(|field| forwarding::passes_behind(&field));
-    fields
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use h2::RecvStream;
 use lockgate_http::fields::Fields;
+use lockgate_http::h1::Limits;
 
 use super::heads;
 use crate::body::{ReadError, Reset};
@@ -17,17 +18,31 @@ pub struct Incoming {
     data: Bytes,
     /// Whether there is nothing more, trailers included.
     ended: bool,
+    /// Whether what comes is no body but for the time after both have switched to another protocol.
+    held: bool,
     trailers: Fields,
+    limits: Limits,
     taken: u64,
     /// What the body may have of data.
     most: u64,
 }
 
 impl Incoming {
-    /// The body behind a head that was just received.
-    pub fn new(stream: RecvStream) -> Self {
+    /// The body behind a head that was just received, with trailers up to `limits`.
+    pub fn new(stream: RecvStream, limits: Limits) -> Self {
         let ended = stream.is_end_stream();
-        Self { stream, data: Bytes::new(), ended, trailers: Fields::default(), taken: 0, most: u64::MAX }
+        let (data, trailers) = <(Bytes, Fields)>::default();
+        Self { stream, data, ended, held: false, trailers, limits, taken: 0, most: u64::MAX }
+    }
+
+    /// There is no body: what comes is for after a [switch](Self::release).
+    pub(super) fn hold(&mut self) {
+        self.held = !self.ended;
+    }
+
+    /// From here on what comes is another protocol.
+    pub(super) fn release(&mut self) {
+        self.held = false;
     }
 
     /// Whether the stream has ended, as far as frames were looked at.
@@ -40,7 +55,7 @@ impl Incoming {
     }
 
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        while self.data.is_empty() && !self.ended {
+        while self.data.is_empty() && !self.has_ended() {
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
                     self.data = data;
@@ -50,7 +65,7 @@ impl Incoming {
                 None => {
                     let trailers = ready!(self.stream.poll_trailers(cx));
                     if let Some(trailers) = trailers.map_err(|error| Reset::from(&error))? {
-                        self.trailers = heads::received(&trailers);
+                        heads::received(&trailers, &self.limits, &mut self.trailers)?;
                     }
                     self.ended = true;
                 }
@@ -74,12 +89,16 @@ impl Incoming {
         let _ = self.stream.flow_control().release_capacity(count);
     }
 
+    fn has_ended(&self) -> bool {
+        self.ended || self.held
+    }
+
     pub(super) fn is_last(&self) -> bool {
-        self.ended && self.trailers.is_empty()
+        self.has_ended() && self.trailers.is_empty()
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.ended && self.data.is_empty()
+        self.has_ended() && self.data.is_empty()
     }
 
     pub(super) fn taken(&self) -> u64 {

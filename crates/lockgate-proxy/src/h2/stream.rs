@@ -39,13 +39,14 @@ impl Stream {
     pub fn new(
         body: RecvStream,
         respond: SendResponse<Bytes>,
+        limits: Limits,
         carrier: &Rc<RefCell<Carrier>>,
         turns: &Rc<Turns>,
     ) -> Self {
         Self {
             id: respond.stream_id().as_u32(),
             turns: Rc::clone(turns),
-            incoming: Incoming::new(body),
+            incoming: Incoming::new(body, limits),
             outgoing: Outgoing::default(),
             respond,
             answered: false,
@@ -182,7 +183,11 @@ impl Downstream for Stream {
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
-        Ok(words::request::length(head, self.incoming.is_ended())?)
+        let length = words::request::length(head, self.incoming.is_ended())?;
+        if length == BodyLength::Empty {
+            self.incoming.hold();
+        }
+        Ok(length)
     }
 
     fn allow(&mut self, most: u64) {
@@ -208,6 +213,9 @@ impl Downstream for Stream {
     fn switch(&mut self, request: &RequestHead, answer: &ResponseHead) {
         let mut response = heads::interim(answer);
         *response.status_mut() = http::StatusCode::OK;
+        // It answers a key that is between us and the endpoint (RFC 8441 §5).
+        response.headers_mut().remove(http::header::SEC_WEBSOCKET_ACCEPT);
+        self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
         self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));

@@ -162,7 +162,7 @@ async fn switch<D: Downstream>(
 ) -> Result<(), Failure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
     let whole = exchange.down.is_over() && lease.link.is_flushed();
-    if !whole || !h1::agrees(exchange.request.head, answer) {
+    if !whole || !h1::agrees(&exchange.request, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
     exchange.down.switch(exchange.request.head, answer);

@@ -1,0 +1,42 @@
+//! The key of a WebSocket's handshake (RFC 6455 §4.1, §4.2.2), where the client has none: over HTTP/2 it needs none
+//! (RFC 8441 §5), its endpoint does.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
+use base64ct::{Base64, Encoding};
+
+/// What an accepting endpoint joins to the key.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The key of the request with this id. Each has its own, as if it were drawn for it, and it need not be kept.
+pub(super) fn key(id: &[u8]) -> String {
+    Base64::encode_string(&digest(&SHA256, id).as_ref()[..16])
+}
+
+/// Whether `accept` proves that the endpoint has read the handshake of that request.
+pub(super) fn is_accepted(id: &[u8], accept: &[u8]) -> bool {
+    expected(key(id)).as_bytes() == accept
+}
+
+fn expected(mut key: String) -> String {
+    key.push_str(GUID);
+    Base64::encode_string(digest(&SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes()).as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6455 §1.3
+    #[test]
+    fn the_answer_to_a_key_is_that_of_the_standard() {
+        assert_eq!(expected("dGhlIHNhbXBsZSBub25jZQ==".to_owned()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn only_the_answer_to_its_own_key_is_one() {
+        let accept = expected(key(b"one"));
+        assert_eq!(key(b"one").len(), 24);
+        assert!(is_accepted(b"one", accept.as_bytes()));
+        assert!(!is_accepted(b"two", accept.as_bytes()));
+    }
+}
