@@ -206,6 +206,13 @@ impl Socket {
         }
     }
 
+    /// Has it take no more than can be sent soon: what waits here is in nobody's order any more. With `bytes` that were not
+    /// sent it is full; what was sent and not acknowledged is not counted, so that no path is too long.
+    pub fn limit_unsent(&self, bytes: i32) {
+        // One that is not TCP has no such limit, and no such queue.
+        let _ = syscall::set_unsent_limit(&self.fd, bytes);
+    }
+
     /// Makes the close that follows a reset: the peer must not take what it got for the whole.
     pub fn reset_on_close(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));

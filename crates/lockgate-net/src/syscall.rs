@@ -1,4 +1,4 @@
-//! What no safe wrapper offers: two socket options, and watching a descriptor. The only `unsafe` of this crate.
+//! What no safe wrapper offers: three socket options, and watching a descriptor. The only `unsafe` of this crate.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -33,6 +33,14 @@ pub(crate) fn set_fast_open(fd: impl AsFd, queue: i32) -> io::Result<()> {
 /// When the socket is not TCP.
 pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Duration) -> io::Result<()> {
     set_tcp_int(fd, libc::TCP_DEFER_ACCEPT, i32::try_from(wait.as_secs().max(1)).unwrap_or(i32::MAX))
+}
+
+/// Has a socket take no more than it can send soon: with `bytes` that were not sent it is full (TCP_NOTSENT_LOWAT).
+///
+/// # Errors
+/// When the socket is not TCP.
+pub(crate) fn set_unsent_limit(fd: impl AsFd, bytes: i32) -> io::Result<()> {
+    set_tcp_int(fd, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
 fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {

@@ -36,6 +36,9 @@ const BEYOND: usize = 16 * 1024;
 /// What all bodies together may have that was not used, at first: it grows while endpoints take what comes. Who only
 /// fills our memory does not get more of it.
 const FIRST_WINDOW: u32 = 256 * 1024;
+/// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that have begun comes
+/// behind it.
+const UNSENT: i32 = 64 * 1024;
 /// For a client to take our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What it may still send meanwhile, in reads.
@@ -102,6 +105,7 @@ impl Streams {
         let Service::Http(sites) = &listener.service else { unreachable!("a relay reads nothing") };
         let limits = sites.http2;
         let gate = Gate::new(&worker.clock, limits.resets, limits.control);
+        socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
         let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
         let asking = Asking::of(&connection);
@@ -183,13 +187,16 @@ impl Streams {
             .max_send_buffer_size(HELD)
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.carrier)));
-        poll_fn(|cx| {
+        let begun = poll_fn(|cx| {
+            self.carrier.borrow_mut().begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // What broke is told by the next read.
             let _ = self.carrier.borrow_mut().poll_send(cx);
             begun
-        })
-        .await
+        });
+        let requests = begun.await?;
+        self.carrier.borrow_mut().enforce();
+        Ok(requests)
     }
 
     /// Does all that can be done now, and sends what came of it.

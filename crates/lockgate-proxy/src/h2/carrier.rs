@@ -34,6 +34,8 @@ pub struct Carrier {
     blocked: bool,
     /// Reads that are left in this turn.
     reads: usize,
+    /// Whether a violation ends what is read.
+    enforced: bool,
     /// Bytes that have left, and that have come.
     moved: (u64, u64),
     /// Looks at what comes.
@@ -55,6 +57,7 @@ impl Carrier {
             sent: 0,
             blocked: false,
             reads: READS,
+            enforced: false,
             moved: (0, 0),
             gate,
             broken: None,
@@ -95,6 +98,15 @@ impl Carrier {
         self.reads = READS;
     }
 
+    /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it so.
+    pub fn enforce(&mut self) {
+        self.enforced = true;
+    }
+
+    fn is_violated(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.violation().is_some())
+    }
+
     /// Reads and forgets; `false` when nothing more comes.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
@@ -129,7 +141,7 @@ impl Carrier {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.gate.as_ref().is_some_and(|gate| gate.violation().is_some()) {
+        if self.enforced && self.is_violated() {
             // Nobody acts on it.
             return Poll::Pending;
         }
@@ -144,10 +156,10 @@ impl Carrier {
                     self.moved.1 += self.inbox.bytes().len() as u64;
                     if let Some(gate) = &mut self.gate {
                         gate.see(self.inbox.bytes(), self.moved.0);
-                        if gate.violation().is_some() {
-                            cx.waker().wake_by_ref();
-                            return Poll::Pending;
-                        }
+                    }
+                    if self.enforced && self.is_violated() {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
                     }
                 }
                 Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
