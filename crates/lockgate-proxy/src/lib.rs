@@ -11,6 +11,7 @@ pub mod action;
 pub mod admit;
 pub mod answer;
 pub mod body;
+mod boxed;
 pub mod clock;
 pub mod downstream;
 mod escape;

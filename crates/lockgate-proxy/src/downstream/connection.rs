@@ -21,6 +21,7 @@ use super::opening::{self, AcceptProxy, OpeningError, ServerName};
 use super::{Listener, Relaying, Service};
 use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
+use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
 use crate::limits::{self, Permit};
@@ -140,10 +141,11 @@ impl Connection {
 
     /// Does everything there is to do with it.
     pub(super) async fn serve(mut self, socket: Socket) {
-        match self.run(socket).await {
+        // Boxed: what it takes is given back before HTTP/2's long life begins.
+        match boxed(|| self.run(socket)).await {
             Opened::Over(ending) => self.finish(&ending),
             Opened::Http2(client, _place) => {
-                let (streams, ending) = Box::pin(Streams::serve(self, client)).await;
+                let (streams, ending) = boxed(|| Streams::serve(self, client)).await;
                 streams.connection().finish(&ending);
             }
         }
@@ -156,19 +158,19 @@ impl Connection {
         }
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
-        let (mut client, place) = match Box::pin(self.open(socket)).await {
+        let (mut client, place) = match boxed(|| self.open(socket)).await {
             Ok(opened) => opened,
             Err(ending) => return Opened::Over(ending),
         };
         let ending = match &listener.service {
             Service::Http(sites) => {
-                match Box::pin(self.is_http2(&mut client, sites)).await {
+                match boxed(|| self.is_http2(&mut client, sites)).await {
                     Ok(true) => return Opened::Http2(client, place),
                     Ok(false) => {}
                     Err(ending) => return Opened::Over(ending),
                 }
                 // Given back before what may be a long life as a relay.
-                let served = Box::pin(self.http(client, sites)).await;
+                let served = boxed(|| self.http(client, sites)).await;
                 match served {
                     Served::Over(ending) => ending,
                     Served::Switched { mut relay, idle, site, _in_flight } => {
@@ -182,7 +184,7 @@ impl Connection {
                     }
                 }
             }
-            Service::Relay(relaying) => match Box::pin(self.join(client, relaying)).await {
+            Service::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
                 Ok(mut relay) => self.relay(&mut relay, relaying.idle, relaying.keepalive).await,
                 Err(ending) => ending,
             },

@@ -19,6 +19,7 @@ use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::ReadError;
+use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
 use crate::exchange::Failure;
 use crate::h1::Link;
@@ -64,7 +65,7 @@ impl Connection {
                 Err(ending) => return Served::Over(ending),
             };
             let serving = Serving { connection: self, sites, asking: &asking, guard: &self.guard };
-            let next = Box::pin(serving.respond(&mut down, &mut head, began)).await;
+            let next = boxed(|| serving.respond(&mut down, &mut head, began)).await;
             let goes = matches!(next, Next::Close(_)) && says_goodbye(&head);
             self.worker.requests.give(head);
             match next {
@@ -79,7 +80,7 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 Next::Tunnel { lease, idle, site } => {
-                    return match Box::pin(self.switch(down, lease)).await {
+                    return match boxed(|| self.switch(down, lease)).await {
                         Ok((relay, in_flight)) => {
                             Served::Switched { relay, idle, site, _in_flight: in_flight }
                         }

@@ -24,6 +24,7 @@ use super::serve::{Asking, Next, Serving};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
+use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
@@ -117,14 +118,14 @@ impl Streams {
             open: Cell::new(0),
             driver: RefCell::default(),
         });
-        let ending = Box::pin(streams.drive()).await;
+        let ending = boxed(|| streams.drive()).await;
         (streams, ending)
     }
 
     async fn drive(self: &Rc<Self>) -> Ending {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        let mut requests = match guard.within(self.begin()).await {
+        let mut requests = match guard.within(boxed(|| self.begin())).await {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return cut_short(cut, "preface of HTTP/2"),
@@ -152,7 +153,7 @@ impl Streams {
                         Leaving::Now(ending) => ending,
                         _ => ended,
                     };
-                    self.linger().await;
+                    boxed(|| self.linger()).await;
                     return ending;
                 }
                 Err(cut) => cut,
@@ -322,9 +323,9 @@ impl Streams {
             Ok(()) => {
                 drop(parts);
                 let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
-                let next = Box::pin(serving.respond(&mut stream, &mut head, began)).await;
+                let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
                 if let Next::Tunnel { lease, idle, site } = next {
-                    Box::pin(tunnel::run(&mut stream, lease, &guard, idle, worker.cells.http.site(site)))
+                    boxed(|| tunnel::run(&mut stream, lease, &guard, idle, worker.cells.http.site(site)))
                         .await;
                 }
             }
@@ -336,7 +337,7 @@ impl Streams {
                     _ => Fault::Malformed,
                 };
                 let failure = Failure::because(fault, error.to_string());
-                open.0.refuse(&mut stream, &guard, fault, failure, began).await;
+                boxed(|| open.0.refuse(&mut stream, &guard, fault, failure, began)).await;
             }
         }
         worker.requests.give(head);

@@ -100,7 +100,7 @@ impl<'s> Serving<'s> {
 
     /// Answers one request.
     pub(super) async fn respond<D: Downstream>(
-        &self,
+        self,
         down: &mut D,
         head: &mut RequestHead,
         began: Instant,
