@@ -7,6 +7,7 @@
 mod check_sites;
 mod compare;
 mod docs;
+mod h2;
 mod http;
 mod limits;
 mod load;

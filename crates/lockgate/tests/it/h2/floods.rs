@@ -1,0 +1,176 @@
+//! Clients that flood: each is disconnected and the cause is told, memory stays, and others are served meanwhile.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use lockgate_testkit::h2::{Client, Peer};
+use lockgate_testkit::{Http, Lockgate, Origin, Serving};
+
+use super::attacks::{self, Attack, Outcome, flood};
+use super::{VIOLATIONS, plain_site};
+use crate::scene::lockgate;
+
+/// As many steps as an attacker takes that nobody stops.
+const STEPS: u32 = 100_000;
+/// What all attacks of a test together may cost.
+const MEMORY: usize = 16 * 1024 * 1024;
+/// The slowest answer that somebody else may get meanwhile.
+const SLOWEST: Duration = Duration::from_secs(1);
+
+/// A client that asks again and again, by HTTP/1 and HTTP/2 in turn.
+pub(super) struct Probe {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<(usize, Duration)>,
+}
+
+impl Probe {
+    pub(super) fn start(to: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut count, mut slowest) = (0, Duration::ZERO);
+            let kept = Client::connect(to);
+            while !stopped.load(Ordering::SeqCst) {
+                let begun = Instant::now();
+                let mut fresh = Http::connect(to);
+                fresh.send("GET /probe HTTP/1.1\r\nHost: app.test\r\n\r\n");
+                assert_eq!(fresh.answer().status(), 200);
+                slowest = slowest.max(begun.elapsed());
+                let begun = Instant::now();
+                assert_eq!(kept.get("/probe").status, 200);
+                slowest = slowest.max(begun.elapsed());
+                count += 2;
+            }
+            (count, slowest)
+        });
+        Self { stop, thread }
+    }
+
+    /// Checks that all of its requests were answered, and soon.
+    pub(super) fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let (count, slowest) = self.thread.join().expect("a probe's request fails");
+        assert!(count > 0 && slowest < SLOWEST, "the slowest of {count} took {slowest:?}");
+    }
+}
+
+/// An application that reads and answers everything.
+fn application() -> Serving {
+    Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec())
+}
+
+/// Runs the attacks one after the other, and checks that each ends as it should, that whoever watches can tell why, and
+/// that it costs nobody else anything.
+fn repelled(gate: &Lockgate, attacks: &[Attack]) {
+    let address = gate.address();
+    // The memory of what is needed at all is there before.
+    let mut peer = Peer::connect(address);
+    peer.get(1, "/");
+    assert_eq!(peer.answer(1).status, 200);
+    drop(peer);
+    let probe = Probe::start(address);
+    let before = gate.resident();
+    let mut wrong = Vec::new();
+    for attack in attacks {
+        let violations = gate.sample(VIOLATIONS, &[]);
+        let outcome = flood(attack, address, STEPS);
+        println!("{}: {outcome:?}", attack.name);
+        let ended = ended_as_it_should(gate, attack, &outcome, violations);
+        wrong.extend(ended.err().map(|why| format!("{}: {why}: {outcome:?}", attack.name)));
+        let more = gate.most_resident().saturating_sub(before);
+        if more > MEMORY {
+            wrong.push(format!("{}: costs {more} bytes", attack.name));
+        }
+    }
+    probe.stop();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+fn ended_as_it_should(
+    gate: &Lockgate,
+    attack: &Attack,
+    outcome: &Outcome,
+    before: f64,
+) -> Result<(), String> {
+    let check = |right: bool, why: &str| if right { Ok(()) } else { Err(why.to_owned()) };
+    check(!outcome.stalled, "nobody reads it to its end")?;
+    if attack.ends.is_empty() {
+        return Ok(());
+    }
+    check(outcome.ended, "goes on")?;
+    check(outcome.closed, "leaves the connection open")?;
+    let goaway = outcome.goaway.as_ref().ok_or("no goodbye")?;
+    check(attack.ends.contains(&goaway.code), "another goodbye")?;
+    let port = outcome.port;
+    // That of the connection, not of one of its requests.
+    let line = gate.line(attack.name, |line| line["client_port"] == port && line["method"].is_null());
+    let caused = line["cause"] == "limit" || line["cause"] == "refused_by_rule";
+    check(caused && line["side"] == "downstream" && line["detail"].is_string(), &format!("told as {line}"))?;
+    check(gate.sample(VIOLATIONS, &[]) > before, "is not counted")
+}
+
+/// CVE-2023-44487.
+#[test]
+fn requests_that_are_taken_back_at_once_end_the_connection() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS]);
+}
+
+/// CVE-2025-8671, "MadeYouReset".
+#[test]
+fn mistakes_that_make_us_take_requests_back_end_the_connection() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::MADE_YOU_RESET);
+}
+
+/// CVE-2024-27316 (httpd) and its kind in others.
+#[test]
+fn field_sections_without_an_end_end_the_connection() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::CONTINUATIONS);
+}
+
+/// CVE-2016-6581 (hpack): few bytes that stand for many.
+#[test]
+fn field_sections_that_unfold_end_the_connection() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::BOMBS);
+}
+
+/// CVE-2019-9512, CVE-2019-9515, CVE-2019-9517.
+#[test]
+fn frames_that_want_answers_end_the_connection_read_or_not() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::ANSWERED);
+}
+
+/// CVE-2019-9513, CVE-2019-9518.
+#[test]
+fn frames_that_carry_nothing_end_the_connection() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::IDLE);
+}
+
+/// CVE-2019-9511, from the client's side.
+#[test]
+fn bodies_in_single_bytes_cost_nobody_else_anything() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::SMALL);
+}
+
+#[test]
+fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    repelled(&gate, &attacks::STREAMS);
+}
