@@ -1,6 +1,8 @@
 //! Sites over HTTP/2.
 
 mod attacks;
+mod connections;
+mod exchanges;
 mod floods;
 mod injection;
 mod stalls;

@@ -1,7 +1,7 @@
 //! What attackers do over one HTTP/2 connection, frames by the thousand, and by which goodbye that should end.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -87,6 +87,19 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
         None => observe(&mut peer, &over),
     };
     Outcome { port: peer.stream.local_address().port(), ended, stalled, ..seen }
+}
+
+/// The same without reading anything before the end, over whatever the peer speaks, for an attack that begins with
+/// nothing; whether the peer ended it, and its goodbye.
+pub(super) fn flood_unread<S: Read + Write>(attack: &Attack, peer: &mut Peer<S>, most: u32) -> (bool, Option<GoAway>) {
+    let mut steps = 0..most;
+    let mut ended = false;
+    while !ended && !steps.is_empty() {
+        let bytes: Vec<u8> = steps.by_ref().take(100).flat_map(attack.step).collect();
+        ended = peer.try_send(bytes).is_err();
+    }
+    let (frames, _) = peer.end();
+    (ended, GoAway::last(&frames))
 }
 
 /// Reads to the end, and says when it comes or is announced.

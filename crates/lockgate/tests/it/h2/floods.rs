@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use lockgate_testkit::h2::{Client, Peer};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving};
 
-use super::attacks::{self, Attack, Outcome, flood};
+use super::attacks::{self, Attack, Outcome, flood, flood_unread};
 use super::{VIOLATIONS, plain_site};
-use crate::scene::lockgate;
+use crate::http::secure_site;
+use crate::scene::{NAME, Site, lockgate};
 
 /// As many steps as an attacker takes that nobody stops.
 const STEPS: u32 = 100_000;
@@ -173,4 +174,53 @@ fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
     let origin = application();
     let gate = lockgate().start(&plain_site(origin.address()));
     repelled(&gate, &attacks::STREAMS);
+}
+
+#[test]
+fn floods_over_tls_end_as_well() {
+    let (site, origin) = (Site::new(), application());
+    let toml = plain_site(origin.address()) + &secure_site(&site.cert, origin.address());
+    let gate = lockgate().start(&toml);
+    let probe = Probe::start(gate.address());
+    for attack in [&attacks::RAPID_RESET, &attacks::CONTINUATIONS[1], &attacks::ANSWERED[4], &attacks::IDLE[2]] {
+        let mut peer = Peer::connect_tls(&site.client(), gate.at("127.0.0.2:0"), NAME);
+        // Of a record at the most, so that none is cut.
+        peer.send((attack.begin)());
+        let (ended, goaway) = flood_unread(attack, &mut peer, STEPS);
+        assert!(ended, "{} goes on", attack.name);
+        let goaway = goaway.unwrap_or_else(|| panic!("no goodbye to {}", attack.name));
+        assert!(attack.ends.contains(&goaway.code), "{}: {goaway:?}", attack.name);
+    }
+    probe.stop();
+}
+
+/// Who is disconnected comes again, and is not alone.
+#[test]
+fn many_attackers_that_come_again_and_again_hold_up_nobody() {
+    let origin = application();
+    let gate = lockgate().workers(2).start(&plain_site(origin.address()));
+    let address = gate.address();
+    let probe = Probe::start(address);
+    let before = gate.resident();
+    std::thread::scope(|scope| {
+        for attack in [
+            &attacks::RAPID_RESET,
+            &attacks::RAPID_RESET_OF_UPLOADS,
+            &attacks::MADE_YOU_RESET[4],
+            &attacks::CONTINUATIONS[1],
+            &attacks::BOMBS[0],
+            &attacks::ANSWERED[4],
+        ] {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let outcome = flood(attack, address, STEPS);
+                    assert!(outcome.ended && outcome.closed, "{}: {outcome:?}", attack.name);
+                }
+            });
+        }
+    });
+    let more = gate.most_resident().saturating_sub(before);
+    assert!(more < 2 * MEMORY, "{more} bytes");
+    probe.stop();
+    gate.wait_for_sample(VIOLATIONS, &[], 120.0);
 }

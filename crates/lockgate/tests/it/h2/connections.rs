@@ -1,0 +1,258 @@
+//! Connections that speak HTTP/2: how it is agreed on, what they allow, how they end.
+
+use std::time::Duration;
+
+use http::Method;
+use lockgate_testkit::h2::frame::{code, kind, setting};
+use lockgate_testkit::h2::{Client, PREFACE, Peer};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Signal, eventually};
+
+use super::plain_site;
+use crate::http::{plain_site as http1_site, secure_site};
+use crate::scene::{NAME, Site, lockgate};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+fn application() -> Serving {
+    Origin::tcp().answering(|_| OK.into())
+}
+
+/// A gate with a site over TLS at `127.0.0.2:0`, with these keys too.
+fn secure(site: &Site, origin: &Serving, keys: &str) -> Lockgate {
+    lockgate().start(&(secure_site(&site.cert, origin.address()) + keys))
+}
+
+/// RFC 9113 §3.2: whoever offers it gets it; others are served as ever.
+#[test]
+fn alpn_decides_what_is_spoken() {
+    let (site, origin) = (Site::new(), application());
+    let gate = secure(&site, &origin, "");
+    let at = gate.at("127.0.0.2:0");
+    let client = Client::connect_tls(&site.client(), at, NAME);
+    assert_eq!(client.get("/two").status, 200);
+    let line = gate.line("over HTTP/2", |line| line["target"] == "/two");
+    assert_eq!((&line["protocol"], &line["alpn"]), (&"HTTP/2.0".into(), &"h2".into()), "{line}");
+    for (offered, agreed) in [
+        (&["http/1.1"][..], Some(&b"http/1.1"[..])),
+        (&[], None),
+        (&["http/1.1", "h2"], Some(b"h2")),
+        (&["h2", "http/1.1"], Some(b"h2")),
+    ] {
+        let tls = site.client().alpn(offered).connect(at, NAME).unwrap();
+        assert_eq!(tls.agreed().alpn_protocol(), agreed, "{offered:?}");
+        if agreed != Some(b"h2") {
+            let mut client = Http::over(tls);
+            client.send("GET /one HTTP/1.1\r\nHost: app.test\r\n\r\n");
+            assert_eq!(client.answer().status(), 200);
+        }
+    }
+    let line = gate.line("over HTTP/1", |line| line["target"] == "/one");
+    assert_eq!(line["protocol"], "HTTP/1.1", "{line}");
+}
+
+#[test]
+fn a_site_that_speaks_http1_only_is_not_offered_otherwise() {
+    let (site, origin) = (Site::new(), application());
+    let gate = secure(&site, &origin, "protocols = [\"http1\"]\n");
+    let at = gate.at("127.0.0.2:0");
+    let tls = site.client().alpn(&["h2", "http/1.1"]).connect(at, NAME).unwrap();
+    assert_eq!(tls.agreed().alpn_protocol(), Some(&b"http/1.1"[..]));
+}
+
+/// RFC 9113 §3.3.
+#[test]
+fn prior_knowledge_is_only_for_where_it_is_configured() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    assert_eq!(Client::connect(gate.address()).get("/").status, 200);
+    // In bytes that come one by one, and in more than one piece.
+    let mut http = Http::connect(gate.address());
+    http.send_in(1, PREFACE);
+    assert_eq!(http.exactly(4)[3], kind::SETTINGS);
+    let mut client = Http::connect(gate.address());
+    client.send("GET / HTTP/1.1\r\nHost: app.test\r\n\r\n");
+    assert_eq!(client.answer().status(), 200);
+    let gate = lockgate().start(&http1_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(PREFACE);
+    let answer = client.answer();
+    assert!(matches!(answer.status(), 400 | 505), "{}", answer.head);
+    client.expect_end();
+}
+
+/// RFC 9113 §5.1.2: what is beyond the limit is refused unharmed, and the rest is served.
+#[test]
+fn streams_at_once_are_limited_as_configured() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&("http2 = { streams = 2 }\n".to_owned() + &plain_site(origin.address())));
+    let mut peer = Peer::connect(gate.address());
+    let settings = peer.read_until(kind::SETTINGS);
+    let most = settings.settings().find(|(id, _)| *id == setting::MAX_CONCURRENT_STREAMS);
+    assert_eq!(most, Some((setting::MAX_CONCURRENT_STREAMS, 2)));
+    for stream in [1, 3, 5] {
+        peer.get(stream, "/");
+    }
+    let refused = peer.read_until(kind::RST_STREAM);
+    assert_eq!((refused.stream, refused.number(0)), (5, code::REFUSED_STREAM));
+    let mut upstreams = [origin.http(), origin.http()];
+    for upstream in &mut upstreams {
+        upstream.request();
+        upstream.send(OK);
+    }
+    let mut ended = 0;
+    while ended < 2 {
+        let frame = peer.read();
+        if frame.kind == kind::HEADERS {
+            peer.fields(&frame);
+        }
+        ended += usize::from(frame.ends_stream());
+    }
+    peer.get(7, "/");
+    // On one of the connections that are kept.
+    eventually("the next request arrives", || {
+        upstreams.iter().any(|upstream| !upstream.stream.is_quiet(Duration::ZERO)).then_some(())
+    });
+}
+
+/// RFC 9113 §6.8: what has begun is finished, and nothing new is taken.
+#[test]
+fn a_drain_says_goodbye_and_finishes_what_has_begun() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut peer = Peer::connect(gate.address());
+    peer.get(1, "/");
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+    peer.read_until(kind::DATA);
+    let mut idle = Peer::connect(gate.address());
+    idle.settle();
+    gate.signal(Signal::TERM);
+    // The first goodbye lets what is on its way arrive; the second says which was the last.
+    let goaway = peer.read_until(kind::GOAWAY);
+    assert_eq!(goaway.number(4), code::NO_ERROR);
+    assert_eq!(idle.goodbye().code, code::NO_ERROR);
+    upstream.send("rest");
+    let data = peer.read_until(kind::DATA);
+    assert_eq!(data.payload, b"rest");
+    let (frames, end) = peer.end();
+    end.expect("an orderly end");
+    assert!(!frames.iter().any(|frame| frame.kind == kind::RST_STREAM), "{frames:?}");
+    assert_eq!(gate.ended().code, Some(0));
+}
+
+#[test]
+fn a_connection_without_requests_ends_by_a_goodbye() {
+    let origin = application();
+    let toml = "timeouts = { idle = \"200ms\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut fresh = Peer::connect(gate.address());
+    let mut used = Peer::connect(gate.address());
+    used.get(1, "/");
+    assert_eq!(used.answer(1).status, 200);
+    assert_eq!(fresh.goodbye().code, code::NO_ERROR);
+    let goodbye = used.goodbye();
+    assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
+}
+
+/// RFC 8441.
+#[test]
+fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let client = Client::connect(gate.address());
+    let mut socket = client.connect_protocol("websocket", "/chat");
+    let mut upstream = origin.http();
+    let head = Message { head: upstream.head(), ..Message::default() };
+    assert_eq!(head.first_line(), "GET /chat HTTP/1.1");
+    assert_eq!((head.field("upgrade"), head.field("connection")), (Some("websocket"), Some("Upgrade")));
+    let key = head.field("sec-websocket-key").expect("a key of its own");
+    let accept = accept(key);
+    upstream.send(format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+    ));
+    let answer = socket.head().unwrap();
+    assert_eq!((answer.status, answer.field("sec-websocket-protocol")), (200, Some("chat")));
+    assert_eq!((answer.field("sec-websocket-accept"), answer.field("upgrade")), (None, None));
+    // Other requests of the connection go on beside it.
+    let beside = client.begin(Client::request(Method::GET, "/"), true);
+    let mut other = origin.http();
+    other.request();
+    other.send(OK);
+    assert_eq!(beside.answer().text(), "ok");
+    for word in ["one", "two", "three"] {
+        socket.send(word, false);
+        upstream.expect(word);
+        upstream.send(word);
+        assert_eq!(socket.piece().unwrap().as_deref(), Some(word.as_bytes()));
+    }
+    socket.send("", true);
+    upstream.expect_end();
+    upstream.send("last");
+    drop(upstream);
+    assert_eq!(socket.answer().text(), "onetwothreelast");
+}
+
+/// What a WebSocket's server answers to a key (RFC 6455 §4.2.2).
+fn accept(key: &str) -> String {
+    use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+    use base64ct::{Base64, Encoding};
+    let joined = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    Base64::encode_string(digest(&SHA1_FOR_LEGACY_USE_ONLY, joined.as_bytes()).as_ref())
+}
+
+#[test]
+fn a_websocket_that_the_application_refuses_is_answered_so() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let client = Client::connect(gate.address());
+    let socket = client.connect_protocol("websocket", "/chat");
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+    let answer = socket.answer();
+    assert_eq!((answer.status, answer.text()), (403, "no"));
+}
+
+/// We are no forward proxy (RFC 9110 §9.3.6), and know no protocol but WebSocket.
+#[test]
+fn connect_is_refused() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut peer = Peer::connect(gate.address());
+    peer.headers(1, &[(":method", "CONNECT"), (":authority", "app.test:22")], false);
+    let answer = peer.answer(1);
+    assert!(answer.status >= 400 || answer.reset.is_some(), "{answer:?}");
+    let tunnel = [
+        (":method", "CONNECT"),
+        (":protocol", "connect-udp"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+    ];
+    peer.headers(3, &tunnel, false);
+    let answer = peer.answer(3);
+    assert!(answer.status >= 400 || answer.reset.is_some(), "{answer:?}");
+    peer.get(5, "/");
+    assert_eq!(peer.answer(5).status, 200);
+    assert_eq!(gate.sample("lockgate_upstream_requests_total", &[]) as u32, 1);
+}
+
+/// RFC 9113 §5.2.1: windows are of streams.
+#[test]
+fn a_body_that_nobody_reads_holds_up_no_other_stream() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let client = Client::connect(gate.address());
+    let mut upload = client.begin(Client::request(Method::POST, "/"), false);
+    // Less than a stream's window, more than the application's socket may be counted on for.
+    upload.send(vec![b'x'; 900_000], false);
+    let mut unread = origin.http();
+    unread.head();
+    let other = client.begin(Client::request(Method::GET, "/"), true);
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(other.answer().text(), "ok");
+}
