@@ -334,7 +334,14 @@ pub(crate) const ROOT: &[Key] = &[
         Within,
         "{ streams = 64 }",
         "What one client connection may ask for over HTTP/2, which sites speak as `protocols` says. A client that sends \
-         more resets or control frames than an honest one needs is disconnected (GOAWAY with ENHANCE_YOUR_CALM).",
+         more resets or control frames than an honest one needs is disconnected (GOAWAY with ENHANCE_YOUR_CALM), counted \
+         (`lockgate_http2_violations_total`, by reason) and logged with the cause. What else holds: a field section is \
+         bounded by `limits.head` and `limits.fields` (431), CONTINUATION by the frames that one of that length needs; \
+         DATA of a few bytes by the memory that `connection_window` stands for, and it ends the connection when \
+         nobody takes it; `connection_window` itself begins at 256KiB and grows while endpoints take what comes. A client \
+         that does not read our answers to its frames is not read either. One that does not open its windows, or does \
+         not send the body that it has announced, is below `rates`, and its request is broken off; a tunnel has \
+         `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",
     ),
     Key::new("socket", Table(SOCKET), Within, "{ backlog = 1024 }", "Options of the sockets."),
     Key::new(

@@ -186,6 +186,8 @@ impl Streams {
             .initial_connection_window_size(FIRST_WINDOW.min(limits.connection_window))
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
+            // Streams that a client makes us reset are as good as those that it resets (CVE-2025-8671).
+            .max_local_error_reset_streams(usize::try_from(limits.resets.burst).ok())
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.carrier)));
         let begun = poll_fn(|cx| {
