@@ -419,6 +419,11 @@ impl Guard {
         }
     }
 
+    /// Watches something else that this connection has begun and that goes on without it.
+    pub fn another(&self) -> Self {
+        self.clock.watch()
+    }
+
     /// The clock that watches.
     pub fn clock(&self) -> &Clock {
         &self.clock

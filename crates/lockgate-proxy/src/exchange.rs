@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use lockgate_http::asked::Asked;
-use lockgate_http::forwarding::Client;
-use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+use lockgate_http::fields::{Field, Known};
+use lockgate_http::forwarding::{Client, Onward};
+use lockgate_http::head::{BodyLength, RequestHead, ResponseHead, Version};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
 use crate::access_log::{Cause, Side};
@@ -79,6 +80,49 @@ pub struct Request<'a> {
     pub pattern: &'a Pattern,
     /// What the exchange is held to.
     pub rules: &'a Rules,
+}
+
+impl Request<'_> {
+    /// Whether a field of the head goes to the endpoint as it came. Those that say where the request is for, who asks and
+    /// how it is named are ours.
+    pub fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
+        let ours =
+            matches!(field.known, Some(Known::Host | Known::XRequestId)) || self.client.replaces(field);
+        // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
+        let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
+        onward.passes(field) && !ours && !unknown
+    }
+
+    /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).
+    pub fn via(&self) -> &'static str {
+        match self.head.version {
+            Version::Http2 => "2.0 lockgate",
+            Version::Http11 => "1.1 lockgate",
+            Version::Http10 => "1.0 lockgate",
+        }
+    }
+
+    /// Whether the client takes trailers: endpoints are told so (RFC 9110 §10.1.4).
+    pub fn takes_trailers(&self) -> bool {
+        self.head.fields.first(Known::Te).is_some()
+            && self.head.fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"))
+    }
+
+    /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS (RFC 2817): what an
+    /// origin would then be sent unread is requests ("h2c smuggling").
+    pub fn upgrade(&self) -> Option<&[u8]> {
+        let head = self.head;
+        let offered = head.fields.first(Known::Upgrade)?;
+        let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+        let is =
+            |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
+        let is_http = is(b"h2") || is(b"http") || is(b"tls");
+        // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
+        let one = head.fields.values(Known::Upgrade).count() == 1
+            && !offered.is_empty()
+            && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
+        (asks && one && !is_http && head.version >= Version::Http11).then_some(offered)
+    }
 }
 
 /// A request whose head was read, and the way back.

@@ -223,18 +223,18 @@ impl Worker {
 
     /// Closes idle connections to endpoints that are of no more use, and shows how many there are.
     fn tidy(&self) {
-        let mut kept = 0;
+        let mut kept = false;
         for upstream in &self.upstreams {
             upstream.tidy(self.clock.now());
             for (place, idle) in upstream.idle_connections() {
                 if let Some(cells) = self.cells.http.endpoint(place) {
                     cells.idle.set(idle as i64);
                 }
-                kept += idle;
             }
+            kept |= upstream.has_connections();
         }
         // The last client may leave long before they are too old.
-        self.clock.want(kept > 0);
+        self.clock.want(kept);
     }
 
     /// Closes connections of clients that only wait for their next request. Not at once: what is on its way when we

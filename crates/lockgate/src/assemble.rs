@@ -111,8 +111,7 @@ pub(crate) struct Planned {
 
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
-    let mut mistakes = Mistakes { report, failed: false };
-    not_served_yet(config, &mut mistakes);
+    let mistakes = Mistakes { report, failed: false };
     let (rings, pools) = (Rings::default(), Pools::default());
     let mut assembler = Assembler { config, mistakes, rings, pools, sites: Sites::default() };
     let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
@@ -131,14 +130,6 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         prober,
         checkers,
     })
-}
-
-/// HTTP/2 to endpoints is read and checked, but nothing speaks it yet.
-fn not_served_yet(config: &Config, mistakes: &mut Mistakes<'_>) {
-    let cure = "write \"http1\"";
-    for pool in config.pools.iter().filter(|pool| pool.protocol != Protocol::Http1) {
-        mistakes.error(Code::NotYet, &pool.at, "HTTP/2 to endpoints is not in this version", cure);
-    }
 }
 
 struct Assembler<'a> {

@@ -203,7 +203,9 @@ impl Connection {
 
     /// Both connections as a relay of whatever they have agreed to speak.
     async fn switch(&mut self, mut down: Link, lease: Lease) -> Result<(Box<Relay>, InFlight), Ending> {
-        let (link, hold, in_flight) = lease.into_parts();
+        let Some((link, hold, in_flight)) = lease.into_parts() else {
+            return Err(Ending::new(Cause::Internal, Side::Lockgate));
+        };
         let mut up = *link;
         self.endpoint = Some(hold);
         // Its bytes are in the connection's own line.

@@ -22,23 +22,12 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
         worker.blocks.take_back(target);
     }
     encode::field(out, b"Host", asked.host);
-    // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
-    let old = head.version == Version::Http10;
-    head.fields.write(out, |field| {
-        let ours = matches!(field.known, Some(Known::Host | Known::XRequestId)) || client.replaces(field);
-        let unknown = old && field.known == Some(Known::Expect);
-        onward.passes(field) && !ours && !unknown
-    });
+    head.fields.write(out, |field| request.hands_on(&onward, field));
     client.tell(asked.host, &head.fields, out);
     encode::field(out, b"X-Request-Id", values.id);
-    // RFC 9110 §7.6.3: a gateway must.
-    out.extend_from_slice(match head.version {
-        Version::Http2 => b"Via: 2.0 lockgate\r\n",
-        Version::Http11 => b"Via: 1.1 lockgate\r\n",
-        Version::Http10 => b"Via: 1.0 lockgate\r\n",
-    });
-    connection(head, out);
-    if is_websocket_without_key(head) {
+    encode::field(out, b"Via", request.via().as_bytes());
+    connection(request, out);
+    if is_websocket_without_key(request) {
         encode::field(out, b"Sec-WebSocket-Key", websocket::key(values.id).as_bytes());
     }
     match request.length {
@@ -54,15 +43,12 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
 }
 
 /// What is asked of the endpoint for the connection to it.
-fn connection(head: &RequestHead, out: &mut Vec<u8>) {
-    // RFC 9110 §10.1.4: trailers are handed on.
-    let has_te = head.fields.first(Known::Te).is_some();
-    let trailers =
-        has_te && head.fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"));
+fn connection(request: &Request<'_>, out: &mut Vec<u8>) {
+    let trailers = request.takes_trailers();
     if trailers {
         out.extend_from_slice(b"TE: trailers\r\n");
     }
-    match (upgrade(head), trailers) {
+    match (request.upgrade(), trailers) {
         (Some(protocol), trailers) => {
             encode::field(out, b"Upgrade", protocol);
             out.extend_from_slice(if trailers {
@@ -76,36 +62,21 @@ fn connection(head: &RequestHead, out: &mut Vec<u8>) {
     }
 }
 
-/// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS (RFC 2817): what an origin
-/// would then be sent unread is requests ("h2c smuggling").
-fn upgrade(head: &RequestHead) -> Option<&[u8]> {
-    let offered = head.fields.first(Known::Upgrade)?;
-    let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
-    let is = |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
-    let is_http = is(b"h2") || is(b"http") || is(b"tls");
-    // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
-    let one = head.fields.values(Known::Upgrade).count() == 1
-        && !offered.is_empty()
-        && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-    (asks && one && !is_http && head.version >= Version::Http11).then_some(offered)
-}
-
 /// Whether it is for us to say the key of a WebSocket's handshake.
-fn is_websocket_without_key(head: &RequestHead) -> bool {
-    head.version == Version::Http2 && upgrade(head).is_some()
+fn is_websocket_without_key(request: &Request<'_>) -> bool {
+    request.head.version == Version::Http2 && request.upgrade().is_some()
 }
 
 /// Whether an endpoint that switches was asked to, and to this.
 pub fn agrees(request: &Request<'_>, answer: &ResponseHead) -> bool {
-    let head = request.head;
     let accepts = || {
         let mut said = answer.fields.named(b"sec-websocket-accept");
         said.next().is_some_and(|accept| websocket::is_accepted(request.values.id, accept))
     };
     let mut to = answer.fields.values(Known::Upgrade);
-    match (upgrade(head), to.next(), to.next()) {
+    match (request.upgrade(), to.next(), to.next()) {
         (Some(offered), Some(to), None) => {
-            offered.eq_ignore_ascii_case(to) && (!is_websocket_without_key(head) || accepts())
+            offered.eq_ignore_ascii_case(to) && (!is_websocket_without_key(request) || accepts())
         }
         _ => false,
     }

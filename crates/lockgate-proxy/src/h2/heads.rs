@@ -1,14 +1,19 @@
 //! Heads of HTTP/1 as the h2 crate has them, and back.
 
+use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Response, StatusCode, Uri};
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarding::{self, Onward};
 use lockgate_http::h1::Limits;
 use lockgate_http::h2::request::Pseudo;
 use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
+
+use crate::exchange::Request;
+use crate::transform::TargetRewrite;
 
 /// Puts a request into the words of HTTP/1.
 ///
@@ -36,13 +41,114 @@ pub(super) fn request(
     words::request::request(&pseudo, fields, limits, head)
 }
 
+/// The request as an endpoint gets it; `secure` is whether it goes over TLS.
+///
+/// # Errors
+/// When its target or its host is nothing that HTTP/2 has.
+pub(super) fn ask(request: &Request<'_>, secure: bool) -> Result<http::Request<()>, HeadError> {
+    let Request { worker, head, asked, client, values, .. } = request;
+    let mut asks = http::Request::new(());
+    *asks.method_mut() = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
+    *asks.uri_mut() = uri(request, secure)?;
+    let onward = Onward::of(&head.fields);
+    let map = asks.headers_mut();
+    map.reserve(head.fields.len() + 8);
+    for field in head.fields.iter() {
+        if request.hands_on(&onward, &field) && words::response::passes(&field) {
+            put(map, &field);
+        }
+    }
+    let mut ours = worker.blocks.text();
+    client.tell(asked.host, &head.fields, &mut ours);
+    for line in ours.split(|byte| *byte == b'\n') {
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        put(map, &Field { name, value, known: None });
+    }
+    worker.blocks.take_back(ours);
+    if let Ok(mut id) = HeaderValue::from_bytes(values.id) {
+        // No two are alike: in the table it would only take the place of what is (RFC 7541 §7.1.3).
+        id.set_sensitive(true);
+        map.insert(HeaderName::from_static("x-request-id"), id);
+    }
+    map.append(header::VIA, HeaderValue::from_static(request.via()));
+    if request.takes_trailers() {
+        map.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    match request.length {
+        BodyLength::Known(length) => {
+            map.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        // RFC 9110 §8.6: a method that may have a body says so where it is empty.
+        BodyLength::Empty if head.fields.first(Known::ContentLength).is_some() => {
+            map.insert(header::CONTENT_LENGTH, HeaderValue::from(0));
+        }
+        BodyLength::Empty | BodyLength::Chunked | BodyLength::UntilClose => {}
+    }
+    Ok(asks)
+}
+
+/// Where a request is for (RFC 9113 §8.3.1).
+fn uri(request: &Request<'_>, secure: bool) -> Result<Uri, HeadError> {
+    let Request { worker, asked, values, rules, .. } = request;
+    let mut target = worker.blocks.text();
+    if rules.target == TargetRewrite::None {
+        target.extend_from_slice(asked.path);
+        if let Some(query) = asked.query {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+    } else {
+        rules.target.write(request.pattern, values, &mut target);
+    }
+    let path = PathAndQuery::try_from(&target[..]).or_else(|_| PathAndQuery::try_from(escaped(&target)));
+    worker.blocks.take_back(target);
+    let mut parts = http::uri::Parts::default();
+    parts.path_and_query = Some(path.map_err(|_| HeadError::Path)?);
+    // HTTP/1.0 need not say of whom it asks.
+    if !asked.host.is_empty() {
+        let host = Bytes::copy_from_slice(asked.host);
+        parts.authority = Some(Authority::from_maybe_shared(host).map_err(|_| HeadError::Authority)?);
+        parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
+    }
+    Uri::from_parts(parts).map_err(|_| HeadError::Path)
+}
+
+/// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing else.
+fn escaped(target: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(target.len() + 32);
+    for &byte in target {
+        if matches!(byte, b'"' | b'<' | b'>' | b'`' | b'#' | 0x80..) {
+            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        } else {
+            out.push(byte);
+        }
+    }
+    out
+}
+
+/// Puts an endpoint's answer into the words of HTTP/1.
+///
+/// # Errors
+/// When it is malformed, or longer than `limits` say.
+pub(super) fn answer<T>(
+    answer: &Response<T>,
+    limits: &Limits,
+    head: &mut ResponseHead,
+) -> Result<(), HeadError> {
+    let fields = answer.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    words::response::response(answer.status().as_u16(), fields, limits, head)
+}
+
 /// Names that most heads have: known ones need neither be looked up nor kept.
 fn name(field: &Field<'_>) -> Option<HeaderName> {
     HeaderName::from_bytes(field.name).ok()
 }
 
 fn put(map: &mut HeaderMap, field: &Field<'_>) {
-    if let (Some(name), Ok(value)) = (name(field), HeaderValue::from_bytes(field.value)) {
+    if let (Some(name), Ok(mut value)) = (name(field), HeaderValue::from_bytes(field.value)) {
+        // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint.
+        value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
         map.append(name, value);
     }
 }

@@ -1,19 +1,23 @@
 //! HTTP/2 on a connection, the same towards clients and towards endpoints: the h2 crate speaks it, here are what its
 //! frames travel on, what its streams are to bodies and heads, and what a peer may ask of it.
 //!
-//! The only room that names the crate's types, but for the two that drive its connections.
+//! The only room that names the crate's types, but for the one that drives the connections of clients.
 
+mod call;
 mod carrier;
 mod gate;
 mod heads;
 mod incoming;
 mod outgoing;
+mod shared;
 mod stream;
 mod turns;
 
+pub use call::Call;
 pub use carrier::{Carrier, Io};
 pub use gate::{Allowance, Gate, Violation};
 pub use incoming::Incoming;
+pub use shared::{MOST, Shared};
 pub use stream::Stream;
 pub use turns::Turns;
 

@@ -182,6 +182,11 @@ impl Endpoint {
         }
     }
 
+    /// Counts a connection that takes no place: those that use it do.
+    pub fn count(self: &Arc<Self>) -> Hold {
+        Hold::new(self, None)
+    }
+
     /// Waits for a place among its connections, first come first served.
     pub async fn take(self: &Arc<Self>) -> Hold {
         let permit = match &self.max {
@@ -221,13 +226,27 @@ impl Drop for InFlight {
 #[derive(Debug)]
 pub struct Hold {
     endpoint: Arc<Endpoint>,
+    /// Whether it counts as a connection of its own.
+    counts: bool,
     _permit: Option<Permit>,
 }
 
 impl Hold {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
-        Self { endpoint: Arc::clone(endpoint), _permit: permit }
+        Self { endpoint: Arc::clone(endpoint), counts: true, _permit: permit }
+    }
+
+    /// The place alone, of a request that shares a connection with others.
+    pub fn shares(mut self) -> Self {
+        self.uncount();
+        self
+    }
+
+    fn uncount(&mut self) {
+        if std::mem::take(&mut self.counts) {
+            self.endpoint.connections.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whose connection it is.
@@ -238,7 +257,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.endpoint.connections.fetch_sub(1, Ordering::Relaxed);
+        self.uncount();
     }
 }
 

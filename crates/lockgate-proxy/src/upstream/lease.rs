@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::{DialError, Endpoint, Hold, InFlight, Pool, Random};
+use super::sharing::{Place, Sharing};
+use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire};
 use crate::clock::Guard;
 use crate::h1::Link;
 use crate::metrics::http::{HttpCells, SiteCells};
@@ -34,6 +35,8 @@ pub struct Upstream {
     budget: Cell<u32>,
     /// For each member; the one used last is taken first, so that those that are too many grow old.
     idle: Box<[RefCell<Vec<Idle>>]>,
+    /// For each member, where HTTP/2 is spoken.
+    shared: Box<[Rc<Sharing>]>,
 }
 
 struct Idle {
@@ -48,11 +51,12 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// The right to send one request over a connection; dropping it closes the connection.
+/// The right to send one request over a connection; dropping it closes the connection, or its stream where others share
+/// it.
 #[derive(Debug)]
 pub struct Lease {
     /// The connection.
-    pub link: Box<Link>,
+    pub link: Wire,
     /// Requests that it had before.
     pub requests: u64,
     /// How long it took to make, if it is new.
@@ -90,8 +94,9 @@ impl Upstream {
     /// A pool without connections.
     pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
+        let shared = pool.members().iter().filter(|_| pool.settings.http2).map(|_| Rc::default()).collect();
         let (blocks, random, budget) = (Rc::clone(blocks), Random::new(), Cell::new(SAVED));
-        Rc::new(Self { pool, first, blocks, random, budget, idle })
+        Rc::new(Self { pool, first, blocks, random, budget, idle, shared })
     }
 
     /// The pool.
@@ -128,12 +133,22 @@ impl Upstream {
             };
             *tried |= bit(member);
             let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
+            if self.pool.settings.http2 {
+                match Box::pin(self.share(member, hold, in_flight, guard, connect, wanted)).await {
+                    Err(error @ DialError::Failed { .. }) => {
+                        self.unreachable(member, &error, http);
+                        last = Some(error);
+                    }
+                    done => return done,
+                }
+                continue;
+            }
             if wanted != Wanted::New
                 && let Some(Idle { link, requests, .. }) = self.idle(member, now, wanted == Wanted::Certain)
             {
                 let upstream = Rc::clone(self);
                 return Ok(Lease {
-                    link,
+                    link: Wire::H1(link),
                     requests,
                     dialled: None,
                     avoided,
@@ -146,15 +161,19 @@ impl Upstream {
             match Box::pin(self.dial(member, hold, in_flight, guard, connect, header)).await {
                 // Nothing was sent: another one may do.
                 Err(error @ DialError::Failed { .. }) => {
-                    if let Some(cells) = http.endpoint(self.first + member) {
-                        cells.failed(error.fault());
-                    }
+                    self.unreachable(member, &error, http);
                     last = Some(error);
                 }
                 done => return done,
             }
         }
         Err(last.unwrap_or(DialError::Down))
+    }
+
+    fn unreachable(&self, member: usize, error: &DialError, http: &HttpCells) {
+        if let Some(cells) = http.endpoint(self.first + member) {
+            cells.failed(error.fault());
+        }
     }
 
     /// The member that is next, and a place at it.
@@ -194,8 +213,39 @@ impl Upstream {
         if !before_tls {
             link.writer.head().extend_from_slice(header);
         }
+        let link = Wire::H1(link);
         let (dialled, hold, upstream) = (Some(began.elapsed()), dialled.hold, Rc::clone(self));
         Ok(Lease { link, requests: 0, dialled, avoided, in_flight, hold, member, upstream })
+    }
+
+    /// A place on one of the connections that requests share; all of them wait while one more is made.
+    async fn share(
+        self: &Rc<Self>,
+        member: usize,
+        hold: Hold,
+        in_flight: InFlight,
+        guard: &Guard,
+        connect: Duration,
+        wanted: Wanted,
+    ) -> Result<Lease, DialError> {
+        let (began, hold) = (Instant::now(), hold.shares());
+        let avoided = hold.endpoint().is_avoided(guard.clock().now());
+        let (sharing, keeping) = (&self.shared[member], self.pool.settings.keeping);
+        let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
+        loop {
+            if let Some(Place { call, requests }) = sharing.place(wanted, keeping, guard.clock().now()) {
+                let (link, upstream) = (Wire::H2(call), Rc::clone(self));
+                let requests = if waited { 0 } else { requests };
+                return Ok(Lease { link, requests, dialled, avoided, in_flight, hold, member, upstream });
+            }
+            // To connect, for TLS and for SETTINGS; more only where others were quicker.
+            guard.phase(connect.saturating_mul(4));
+            let endpoint = Arc::clone(hold.endpoint());
+            let first = sharing.another(&self.pool, &endpoint, &self.blocks, guard, connect).await?;
+            // What was waited for is as new as can be.
+            (wanted, waited) = (Wanted::Any, true);
+            dialled = dialled.or(first.then(|| began.elapsed()));
+        }
     }
 
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
@@ -232,7 +282,16 @@ impl Upstream {
 
     /// For each member, its place among the process's and how many connections to it are idle.
     pub fn idle_connections(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.idle.iter().enumerate().map(|(member, idle)| (self.first + member, idle.borrow().len()))
+        self.idle.iter().enumerate().map(|(member, idle)| {
+            let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
+            (self.first + member, idle.borrow().len() + shared)
+        })
+    }
+
+    /// Whether there is a connection that must be looked after.
+    pub fn has_connections(&self) -> bool {
+        self.idle.iter().any(|idle| !idle.borrow().is_empty())
+            || self.shared.iter().any(|shared| shared.count().1 > 0)
     }
 
     /// Closes what has been idle for too long, was closed by its endpoint, or is too much.
@@ -241,6 +300,9 @@ impl Upstream {
     /// moment, and making them anew for the next thousand would cost more than everything else.
     pub fn tidy(&self, now: u64) {
         let keeping = self.pool.settings.keeping;
+        for shared in &self.shared {
+            shared.tidy(keeping, now);
+        }
         for idle in &self.idle {
             let mut idle = idle.borrow_mut();
             // The oldest are at the front.
@@ -310,27 +372,42 @@ impl Lease {
         !self.avoided && (down || self.endpoint().is_avoided(now))
     }
 
-    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end, with nothing
-    /// behind it.
+    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end.
     pub fn keep(self, now: u64) {
         let Self { link, requests, member, upstream, .. } = self;
         let keeping = upstream.pool.settings.keeping;
-        if requests + 1 < keeping.requests && keeping.max > 0 {
+        if let Some(link) = spent(link)
+            && requests + 1 < keeping.requests
+            && keeping.max > 0
+        {
             upstream.idle[member].borrow_mut().push(Idle { link, since: now, requests: requests + 1 });
         }
     }
 
-    /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
-    pub fn into_parts(self) -> (Box<Link>, Hold, InFlight) {
-        (self.link, self.hold, self.in_flight)
+    /// The connection, for whoever speaks something else over it, and what counts for the endpoint; none where it is
+    /// shared.
+    pub fn into_parts(self) -> Option<(Box<Link>, Hold, InFlight)> {
+        match self.link {
+            Wire::H1(link) => Some((link, self.hold, self.in_flight)),
+            Wire::H2(_) => None,
+        }
     }
 
     /// Keeps the connection for the next request of the same client.
     pub fn keep_private(self, now: u64) -> Option<Private> {
         let Self { link, requests, member, upstream, .. } = self;
         let keeping = upstream.pool.settings.keeping;
-        let kept = requests + 1 < keeping.requests && keeping.max > 0;
-        kept.then_some(Private { link, since: now, requests: requests + 1, member, upstream })
+        let link = spent(link).filter(|_| requests + 1 < keeping.requests && keeping.max > 0)?;
+        Some(Private { link, since: now, requests: requests + 1, member, upstream })
+    }
+}
+
+/// A connection of its own on which nothing of the exchange is left, and nothing has come behind it. One that is shared
+/// is kept by whoever shares it.
+fn spent(link: Wire) -> Option<Box<Link>> {
+    match link {
+        Wire::H1(link) => link.is_spent().then_some(link),
+        Wire::H2(_) => None,
     }
 }
 
@@ -347,6 +424,7 @@ impl Private {
         *tried |= bit(self.member);
         let (avoided, in_flight) = (member.endpoint().is_avoided(now), member.endpoint().begin());
         let Self { link, requests, member, upstream, .. } = self;
+        let link = Wire::H1(link);
         Some(Lease { link, requests, dialled: None, avoided, in_flight, hold, member, upstream })
     }
 }

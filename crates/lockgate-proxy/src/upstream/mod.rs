@@ -9,6 +9,8 @@ pub mod name;
 mod pool;
 mod random;
 mod settings;
+mod sharing;
+mod wire;
 
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
@@ -18,3 +20,4 @@ pub use lease::{Lease, Private, Tried, Upstream, Wanted};
 pub use pool::{DialError, Dialled, Pool};
 pub use random::Random;
 pub use settings::{Keeping, Queue, Retry, Settings};
+pub use wire::Wire;

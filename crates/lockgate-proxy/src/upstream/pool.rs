@@ -79,6 +79,25 @@ pub enum DialError {
 }
 
 impl DialError {
+    /// The same, for another one who has waited.
+    pub(super) fn again(&self) -> Self {
+        let same = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            Self::Failed { endpoint, error } => {
+                Self::Failed { endpoint: endpoint.clone(), error: same(error) }
+            }
+            Self::Exhausted(error) => Self::Exhausted(same(error)),
+            Self::Down => Self::Down,
+            Self::QueueFull => Self::QueueFull,
+            Self::Full => Self::Full,
+            Self::Cut(cut) => Self::Cut(*cut),
+            Self::Left => Self::Left,
+        }
+    }
+
     /// What a client is told of it.
     pub fn fault(&self) -> Fault {
         match self {

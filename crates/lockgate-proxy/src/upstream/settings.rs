@@ -11,6 +11,8 @@ use crate::answer::Page;
 pub struct Settings {
     /// What it is called, in logs and metrics.
     pub name: String,
+    /// Whether HTTP/2 is spoken to its endpoints, and requests share connections.
+    pub http2: bool,
     /// How connections are kept.
     pub keeping: Keeping,
     /// How requests that were not answered are tried again.

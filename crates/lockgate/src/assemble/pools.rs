@@ -157,6 +157,7 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
     });
     Settings {
         name: name.to_owned(),
+        http2: written.protocol != config::Protocol::Http1,
         keeping: Keeping {
             max: written.idle.max,
             lifetime: super::millis(written.idle.age),

@@ -5,7 +5,6 @@ use std::task::{Poll, ready};
 
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
-use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
 
 use super::Proxy;
@@ -31,13 +30,11 @@ impl Proxy {
         if answer.status == 101 {
             return Box::pin(switch(exchange, lease, answer)).await;
         }
-        let bad = |error: String| Failure::because(Fault::BadResponse, error);
-        let length = framing::response(exchange.request.head.method, answer)
-            .map_err(|error| bad(error.to_string()))?;
+        let length = lease.link.begin_answer(exchange.request.head.method, answer);
+        let length = length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
         let kept = forwarding::keeps_alive(answer.version, &answer.fields)
             && length != BodyLength::UntilClose
             && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
-        lease.link.begin_answer(length).map_err(|error| bad(error.to_string()))?;
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
                 if exchange.request.head.version >= Version::Http11 =>
@@ -58,7 +55,7 @@ impl Proxy {
         exchange.outcome.status = answer.status;
         let (guard, rules) = (exchange.guard, exchange.request.rules);
         guard.settle();
-        let (down, up) = (&mut *exchange.down, &mut *lease.link);
+        let (down, up) = (&mut *exchange.down, &mut lease.link);
         let before = guard.watch().meter.sent.get();
         let mut uploading = !up.is_taken();
         // An answer has begun: nothing is sent again.
@@ -106,7 +103,7 @@ impl Proxy {
             return Err(failure);
         }
         exchange.outcome.reusable = keep;
-        if kept && lease.link.is_spent() {
+        if kept {
             if exchange.request.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
                 exchange.private.borrow_mut().extend(lease.keep_private(guard.clock().now()));
             } else {

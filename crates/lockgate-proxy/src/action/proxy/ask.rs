@@ -16,9 +16,8 @@ use crate::answer::Fault;
 use crate::body::{ReadError, Sink};
 use crate::clock::{Asked, Cut, Guard, Waiting};
 use crate::exchange::{Downstream, Exchange, Failure};
-use crate::h1::Link;
 use crate::site::Rules;
-use crate::upstream::Lease;
+use crate::upstream::{Lease, Wire};
 
 /// Interim answers that one request may get: none has a reason for more.
 const INTERIM: u32 = 32;
@@ -40,13 +39,13 @@ impl Unanswered {
     }
 
     /// The endpoint broke off.
-    fn broken(up: &Link, detail: String) -> Self {
+    fn broken(up: &Wire, detail: String) -> Self {
         let failure = Failure::because(Fault::ConnectionTerminated, detail);
         Self { failure, sent: up.has_sent(), worth: true, late: false }
     }
 
     /// We do not wait any longer.
-    fn cut(up: &Link, cut: Cut, uploaded: bool) -> Self {
+    fn cut(up: &Wire, cut: Cut, uploaded: bool) -> Self {
         let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         Self { failure: Failure::cut(cut, fault), sent: up.has_sent(), worth: late, late }
@@ -55,7 +54,7 @@ impl Unanswered {
     /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
     /// request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
-        lease.requests > 0 && !self.late
+        lease.requests > 0 && !self.late && lease.link.is_lost()
     }
 }
 
@@ -64,7 +63,7 @@ impl Proxy {
     pub(super) async fn ask<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
-        up: &mut Link,
+        up: &mut Wire,
         asked: Asked,
         replay: &mut Replay,
         answer: &mut ResponseHead,
@@ -139,7 +138,7 @@ impl Asking<'_> {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Link,
+        up: &mut Wire,
         replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Poll<Result<(), Unanswered>> {
@@ -152,6 +151,8 @@ impl Asking<'_> {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(false)) => "closed before it answered".to_owned(),
             Poll::Ready(Err(ReadError::Stream(error))) => error.to_string(),
+            // What we have ended ourselves, its own doing was the reason.
+            Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer || up.is_lost() => reset.to_string(),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
             Poll::Pending if self.uploaded && down.poll_gone(cx).is_ready() => {
                 let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
@@ -168,7 +169,7 @@ impl Asking<'_> {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl Downstream,
-        up: &mut Link,
+        up: &mut Wire,
         replay: &mut Replay,
     ) -> Result<(), Failure> {
         match upload::poll(cx, self.guard, self.rules, down, up, replay) {

@@ -17,7 +17,7 @@ use crate::upstream::Lease;
 /// Moves bytes both ways until both have ended, or nothing has moved for as long as `idle`.
 pub(super) async fn run(stream: &mut Stream, lease: Lease, guard: &Guard, idle: Duration, cells: &SiteCells) {
     // The endpoint counts it for as long as it lasts.
-    let (link, _hold, _in_flight) = lease.into_parts();
+    let Some((link, _hold, _in_flight)) = lease.into_parts() else { return };
     let mut up = *link;
     if up.begin_answer(BodyLength::UntilClose).is_err() {
         return;

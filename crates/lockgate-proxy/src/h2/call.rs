@@ -1,0 +1,249 @@
+//! One request to an endpoint on a connection that others share, and its answer.
+
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use h2::client::ResponseFuture;
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::Limits;
+use lockgate_http::h2::{self as words, HeadError};
+use lockgate_http::head::{BodyLength, Method, ResponseHead};
+use lockgate_net::stream::StreamError;
+
+use super::outgoing::Outgoing;
+use super::{Incoming, Shared, heads};
+use crate::body::{ReadError, Reset, Sink, Source, WriteError};
+use crate::exchange::Request;
+
+/// A place on a connection, and what is said there. Dropped before both messages have ended, it tells the endpoint so,
+/// and nothing more comes.
+#[derive(Debug)]
+pub struct Call {
+    connection: Rc<Shared>,
+    state: State,
+    outgoing: Outgoing,
+    /// Bytes that the connection had sent before the request.
+    before: u64,
+    /// Whether the endpoint says that it has not looked at it.
+    unprocessed: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing was asked.
+    New,
+    /// It could not be asked.
+    Refused(Refusal),
+    /// There is no answer yet.
+    Asked(ResponseFuture),
+    /// There is.
+    Answered(Incoming),
+    /// None comes.
+    Over,
+}
+
+/// Why a request could not be sent.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    Head(HeadError),
+    Reset(Reset),
+}
+
+impl From<Refusal> for ReadError {
+    fn from(kind: Refusal) -> Self {
+        match kind {
+            Refusal::Head(error) => error.into(),
+            Refusal::Reset(reset) => reset.into(),
+        }
+    }
+}
+
+impl Call {
+    /// One for which there is room.
+    pub(super) fn new(connection: Rc<Shared>) -> Self {
+        let (outgoing, before) = (Outgoing::default(), connection.sent());
+        Self { connection, state: State::New, outgoing, before, unprocessed: false }
+    }
+
+    /// Sends the head of a request.
+    pub fn ask(&mut self, request: &Request<'_>) {
+        let ended = request.length == BodyLength::Empty;
+        self.before = self.connection.sent();
+        let asked = heads::ask(request, self.connection.is_secure()).map_err(Refusal::Head);
+        let asked = asked.and_then(|head| {
+            self.connection.ask(head, ended).map_err(|reset| {
+                self.unprocessed = true;
+                Refusal::Reset(reset)
+            })
+        });
+        match asked {
+            Ok((answer, body)) => {
+                self.outgoing.begin(Ok(body), ended);
+                self.state = State::Asked(answer);
+            }
+            Err(error) => self.state = State::Refused(error),
+        }
+    }
+
+    /// Reads until there is the head of an answer.
+    ///
+    /// # Errors
+    /// When the head is refused, or the stream or its connection breaks.
+    pub fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &mut ResponseHead,
+    ) -> Poll<Result<bool, ReadError>> {
+        let limits = Limits::default();
+        let coming = match &mut self.state {
+            State::Asked(coming) => coming,
+            State::Refused(error) => return Poll::Ready(Err((*error).into())),
+            State::New | State::Answered(_) | State::Over => return Poll::Ready(Ok(false)),
+        };
+        match coming.poll_informational(cx) {
+            Poll::Ready(Some(Ok(interim))) => {
+                heads::answer(&interim, &limits, answer)?;
+                return Poll::Ready(Ok(true));
+            }
+            Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.broken(&error))),
+            Poll::Ready(None) | Poll::Pending => {}
+        }
+        match ready!(Pin::new(coming).poll(cx)) {
+            Ok(response) => {
+                heads::answer(&response, &limits, answer)?;
+                self.state = State::Answered(Incoming::new(response.into_body(), limits));
+                Poll::Ready(Ok(true))
+            }
+            Err(error) => Poll::Ready(Err(self.broken(&error))),
+        }
+    }
+
+    fn broken(&mut self, error: &h2::Error) -> ReadError {
+        self.state = State::Over;
+        let reset = Reset::from(error);
+        self.unprocessed |= reset.unprocessed;
+        self.connection.explain(reset)
+    }
+
+    /// Begins the body of the answer whose head was read, and says how long it is.
+    ///
+    /// # Errors
+    /// When what has come is no such body.
+    pub fn begin_answer(&mut self, method: Method, answer: &ResponseHead) -> Result<BodyLength, ReadError> {
+        let State::Answered(incoming) = &mut self.state else { return Err(ReadError::Cut) };
+        let length = words::response::length(method, answer, incoming.is_ended())?;
+        if length == BodyLength::Empty {
+            incoming.hold();
+        }
+        Ok(length)
+    }
+
+    /// Whether any byte of the request may have been looked at.
+    pub fn has_sent(&self) -> bool {
+        !self.unprocessed && self.connection.sent() > self.before
+    }
+
+    /// Whether the whole request was handed to the connection.
+    pub fn is_flushed(&self) -> bool {
+        self.outgoing.is_taken()
+    }
+
+    /// Whether the connection is to be blamed that there is no answer, and not what was asked.
+    pub fn is_lost(&self) -> bool {
+        self.unprocessed || self.connection.is_over()
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // The stream goes first: then its place is free.
+        self.state = State::Over;
+        self.outgoing = Outgoing::default();
+        self.connection.release();
+    }
+}
+
+impl Source for Call {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        let State::Answered(incoming) = &mut self.state else { return Poll::Ready(Err(ReadError::Cut)) };
+        incoming.poll_data(cx).map_err(|error| match error {
+            ReadError::Reset(reset) => self.connection.explain(reset),
+            error => error,
+        })
+    }
+
+    fn data(&self) -> &[u8] {
+        match &self.state {
+            State::Answered(incoming) => incoming.data(),
+            _ => &[],
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        if let State::Answered(incoming) = &mut self.state {
+            incoming.consume(count);
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        matches!(&self.state, State::Answered(incoming) if incoming.is_last())
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(&self.state, State::Answered(incoming) if incoming.is_over())
+    }
+
+    fn taken(&self) -> u64 {
+        match &self.state {
+            State::Answered(incoming) => incoming.taken(),
+            _ => 0,
+        }
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        match &self.state {
+            State::Answered(incoming) => incoming.trailers(),
+            _ => None,
+        }
+    }
+
+    fn settle(&mut self) {}
+}
+
+impl Sink for Call {
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.outgoing.poll_take(cx, data, last)
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        self.outgoing.finish(trailers, passes);
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.outgoing.poll_flush()
+    }
+
+    fn is_taken(&self) -> bool {
+        self.outgoing.is_taken()
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.outgoing.is_blocked()
+    }
+
+    fn moved(&self) -> u64 {
+        self.outgoing.moved()
+    }
+}
+
+/// What a connection that has broken says of each of its streams.
+pub(super) fn lost(why: &str) -> ReadError {
+    StreamError::Io(io::Error::other(why.to_owned())).into()
+}

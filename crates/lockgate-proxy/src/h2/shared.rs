@@ -1,0 +1,342 @@
+//! A connection to an endpoint that many requests share: the task that drives it, who has a place on it, and whether it
+//! lives.
+//!
+//! Chooses nothing and dials nothing: see `upstream::sharing`.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{Ping, PingPong, SendStream};
+use lockgate_net::stream::{Blocks, Stream};
+
+use super::call::lost;
+use super::{Call, Carrier, Io};
+use crate::body::{ReadError, Reset};
+
+/// Requests at once on one connection, where the endpoint allows more: what is lost with a connection, and waits while
+/// a packet of it is sent again, is bounded.
+pub const MOST: usize = 100;
+/// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
+const WINDOW: u32 = 1024 * 1024;
+/// The same of all answers together: clients that take nothing never stop the others of the connection.
+const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
+/// What of one request may wait in the connection for others to leave.
+const HELD: usize = 64 * 1024;
+/// Field sections that are longer than we take by no more than this are read, and refused with a word.
+const FIELDS: u32 = 80 * 1024;
+/// Milliseconds for which an endpoint may say nothing before it is asked whether it lives.
+const QUIET: u64 = 10_000;
+/// Milliseconds that it has for the answer.
+const PONG: u64 = 5_000;
+
+/// What the driver is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Ping,
+    Drop,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Shared {
+    /// None when no more requests are sent.
+    send: RefCell<Option<SendRequest<Bytes>>>,
+    carrier: Rc<RefCell<Carrier>>,
+    secure: bool,
+    /// Requests that have a place.
+    streams: Cell<usize>,
+    /// What the endpoint allows of them, and we.
+    most: Cell<usize>,
+    /// All that had one.
+    asked: Cell<u64>,
+    /// Whether those that have a place are the last.
+    leaving: Cell<bool>,
+    over: Cell<bool>,
+    /// Why it broke.
+    why: RefCell<Option<String>>,
+    order: Cell<Option<Order>>,
+    driver: RefCell<Option<Waker>>,
+    /// When it was made; milliseconds of the clock, here and below.
+    made_at: u64,
+    /// Since when nobody has a place, as far as somebody has looked.
+    idle_since: Cell<Option<u64>>,
+    /// Bytes that had come and that had left when somebody looked, and when the former had last changed.
+    heard: Cell<(u64, u64)>,
+    heard_at: Cell<u64>,
+    pinged_at: Cell<Option<u64>>,
+}
+
+impl Shared {
+    /// Begins HTTP/2 on a connection on which nothing was said, and waits until the endpoint has said what it allows.
+    ///
+    /// # Errors
+    /// When it does not speak HTTP/2, or has gone.
+    pub async fn begin(stream: Stream, blocks: &Rc<Blocks>, now: u64) -> io::Result<(Rc<Self>, Driver)> {
+        let secure = stream.is_secure();
+        let carrier = Rc::new(RefCell::new(Carrier::new(stream, blocks, &[], None)));
+        let handshake = Builder::new()
+            .initial_window_size(WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .max_header_list_size(FIELDS)
+            .max_send_buffer_size(HELD)
+            .enable_push(false)
+            // None before its SETTINGS: what is too much would be refused.
+            .initial_max_send_streams(0)
+            .handshake(Io(Rc::clone(&carrier)));
+        let mut handshake = std::pin::pin!(handshake);
+        let begun = poll_fn(|cx| {
+            let begun = handshake.as_mut().poll(cx);
+            // What broke is told by the next read.
+            let _ = carrier.borrow_mut().poll_send(cx);
+            begun
+        });
+        let foreign = |error: h2::Error| {
+            let told = carrier.borrow_mut().take_broken().map(|error| error.to_string());
+            io::Error::other(format!("no HTTP/2: {}", told.unwrap_or_else(|| error.to_string())))
+        };
+        let (send, mut connection) = begun.await.map_err(foreign)?;
+        poll_fn(|cx| {
+            carrier.borrow_mut().begin_turn();
+            match Pin::new(&mut connection).poll(cx) {
+                Poll::Ready(Ok(())) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Poll::Ready(Err(error)) => Poll::Ready(Err(foreign(error))),
+                Poll::Pending => {
+                    let _ = carrier.borrow_mut().poll_send(cx);
+                    if connection.max_concurrent_send_streams() > 0 {
+                        Poll::Ready(Ok(()))
+                    } else {
+                        Poll::Pending
+                    }
+                }
+            }
+        })
+        .await?;
+        let pings = connection.ping_pong();
+        let shared = Rc::new(Self {
+            send: RefCell::new(Some(send)),
+            carrier,
+            secure,
+            streams: Cell::new(0),
+            most: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
+            asked: Cell::new(0),
+            leaving: Cell::new(false),
+            over: Cell::new(false),
+            why: RefCell::default(),
+            order: Cell::default(),
+            driver: RefCell::default(),
+            made_at: now,
+            idle_since: Cell::default(),
+            heard: Cell::default(),
+            heard_at: Cell::new(now),
+            pinged_at: Cell::default(),
+        });
+        let driver = Driver { shared: Rc::clone(&shared), connection, pings };
+        Ok((shared, driver))
+    }
+
+    /// A place for one more request, of which it takes no more than `requests` in its life.
+    pub fn place(self: &Rc<Self>, requests: u64) -> Option<Call> {
+        if self.leaving.get() || self.streams.get() >= self.most.get() {
+            return None;
+        }
+        self.streams.set(self.streams.get() + 1);
+        self.asked.set(self.asked.get() + 1);
+        self.idle_since.set(None);
+        if self.asked.get() >= requests {
+            self.leave();
+        }
+        Some(Call::new(Rc::clone(self)))
+    }
+
+    /// Requests at once that it takes.
+    pub fn most(&self) -> usize {
+        self.most.get()
+    }
+
+    /// Requests that had a place.
+    pub fn asked(&self) -> u64 {
+        self.asked.get()
+    }
+
+    /// When it was made.
+    pub fn made_at(&self) -> u64 {
+        self.made_at
+    }
+
+    /// Whether nobody has a place.
+    pub fn is_idle(&self) -> bool {
+        self.streams.get() == 0
+    }
+
+    /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody has a place.
+    pub fn is_quiet_now(&self) -> bool {
+        !self.is_idle() || self.carrier.borrow().stream().is_quiet_now()
+    }
+
+    /// Whether nothing more comes of it.
+    pub fn is_over(&self) -> bool {
+        self.over.get()
+    }
+
+    /// Takes no more requests, and closes after those that it has.
+    pub fn leave(&self) {
+        self.leaving.set(true);
+        if self.is_idle() && self.send.borrow_mut().take().is_some() {
+            self.wake();
+        }
+    }
+
+    /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last request.
+    pub fn look(&self, now: u64, lifetime: u64) {
+        let blocked = self.carrier.borrow().is_blocked();
+        let (sent, received) = self.carrier.borrow().moved();
+        let (received_before, sent_before) = self.heard.replace((received, sent));
+        // Of a peer that takes what could not leave before, the answer may be on its way behind that.
+        if received != received_before || (blocked && sent != sent_before) {
+            self.heard_at.set(now);
+            self.pinged_at.set(None);
+        }
+        if self.is_idle() {
+            let since = self.idle_since.get().unwrap_or(now);
+            self.idle_since.set(Some(since));
+            if now.saturating_sub(since) >= lifetime {
+                self.leave();
+            }
+            return;
+        }
+        match self.pinged_at.get() {
+            None if now.saturating_sub(self.heard_at.get()) >= QUIET => {
+                self.pinged_at.set(Some(now));
+                self.command(Order::Ping);
+            }
+            Some(at) if now.saturating_sub(at) >= PONG => {
+                self.breaks("the endpoint does not answer PING");
+                self.command(Order::Drop);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_secure(&self) -> bool {
+        self.secure
+    }
+
+    /// Bytes that have left.
+    pub(super) fn sent(&self) -> u64 {
+        self.carrier.borrow().moved().0
+    }
+
+    pub(super) fn ask(
+        &self,
+        head: http::Request<()>,
+        ended: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), Reset> {
+        let mut send = self.send.borrow_mut();
+        let Some(send) = &mut *send else { return Err(Reset::CANCELLED) };
+        send.send_request(head, ended).map_err(|error| Reset::from(&error))
+    }
+
+    /// Gives a place back.
+    pub(super) fn release(&self) {
+        self.streams.set(self.streams.get() - 1);
+        if self.leaving.get() {
+            self.leave();
+        }
+    }
+
+    /// Why a stream has ended, if that was the end of all of them.
+    pub(super) fn explain(&self, reset: Reset) -> ReadError {
+        match (&*self.why.borrow(), reset.code) {
+            (Some(why), None) => lost(why),
+            _ => reset.into(),
+        }
+    }
+
+    fn breaks(&self, why: impl Into<String>) {
+        self.leaving.set(true);
+        self.why.borrow_mut().get_or_insert_with(|| why.into());
+    }
+
+    fn command(&self, order: Order) {
+        self.order.set(Some(order));
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(driver) = &*self.driver.borrow() {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+/// What moves the frames of a [`Shared`] connection: a future that completes when the connection is over.
+#[derive(Debug)]
+pub struct Driver {
+    shared: Rc<Shared>,
+    connection: Connection<Io, Bytes>,
+    pings: Option<PingPong>,
+}
+
+impl Driver {
+    /// Drives the connection to its end.
+    pub async fn run(mut self) {
+        poll_fn(|cx| self.poll_turn(cx)).await;
+        self.shared.over.set(true);
+        self.shared.leaving.set(true);
+        self.shared.send.borrow_mut().take();
+    }
+
+    /// Does all that can be done now, and sends what came of it.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let shared = &self.shared;
+        let mut driver = shared.driver.borrow_mut();
+        if !driver.as_ref().is_some_and(|driver| driver.will_wake(cx.waker())) {
+            *driver = Some(cx.waker().clone());
+        }
+        drop(driver);
+        match (shared.order.take(), &mut self.pings) {
+            (Some(Order::Drop), _) => return Poll::Ready(()),
+            (Some(Order::Ping), Some(pings)) => {
+                // One that is on its way is asked for an answer already.
+                let _ = pings.send_ping(Ping::opaque());
+            }
+            _ => {}
+        }
+        shared.carrier.borrow_mut().begin_turn();
+        let ended = Pin::new(&mut self.connection).poll(cx);
+        if let Some(pings) = &mut self.pings {
+            // That something came is all that matters.
+            let _ = pings.poll_pong(cx);
+        }
+        let mut carrier = shared.carrier.borrow_mut();
+        let sent = carrier.poll_send(cx);
+        let broken = carrier.take_broken().map(|error| error.to_string());
+        drop(carrier);
+        match (ended, sent) {
+            (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| "closed".to_owned())),
+            (Poll::Ready(Err(error)), _) => shared.breaks(broken.unwrap_or_else(|| error.to_string())),
+            (Poll::Pending, Poll::Ready(Err(error))) => {
+                shared.breaks(broken.unwrap_or_else(|| error.to_string()));
+            }
+            (Poll::Pending, _) => {
+                shared.most.set(self.connection.max_concurrent_send_streams().min(MOST));
+                let mut send = shared.send.borrow_mut();
+                // GOAWAY (RFC 9113 §6.8): those that have a place go on.
+                let gone =
+                    send.as_mut().is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
+                drop(send);
+                if gone {
+                    shared.leave();
+                }
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,174 @@
+//! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being made.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_net::stream::{Blocks, Stream};
+use tokio::sync::Notify;
+
+use super::{DialError, Endpoint, Failure, Keeping, Pool, Wanted};
+use crate::clock::{Cut, Guard};
+use crate::h2::{Call, MOST, Shared};
+
+/// Milliseconds for which a connection is new enough for whom others have failed.
+const NEW: u64 = 1_000;
+
+/// The connections to one endpoint.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    /// The first with room is taken, so that those that are too many grow old.
+    connections: RefCell<Vec<Rc<Shared>>>,
+    dials: RefCell<Vec<Rc<Dialling>>>,
+    /// Requests at once that the endpoint took on the last one.
+    most: Cell<usize>,
+}
+
+/// A connection that is being made, for all who wait for it.
+#[derive(Debug, Default)]
+struct Dialling {
+    waiting: Cell<usize>,
+    done: RefCell<Option<Result<(), DialError>>>,
+    told: Notify,
+}
+
+/// A place on a connection.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) call: Box<Call>,
+    /// Requests that the connection had before; none where it was waited for.
+    pub(super) requests: u64,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self { connections: RefCell::default(), dials: RefCell::default(), most: Cell::new(MOST) }
+    }
+}
+
+impl Sharing {
+    /// A place on a connection, if one has room.
+    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping, now: u64) -> Option<Place> {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|one| !one.is_over());
+        connections.iter().find_map(|one| {
+            let usable = match wanted {
+                Wanted::Any => true,
+                Wanted::Certain => one.is_quiet_now(),
+                Wanted::New => now.saturating_sub(one.made_at()) < NEW,
+            };
+            let requests = one.asked();
+            let call = if usable { one.place(keeping.requests)? } else { return None };
+            Some(Place { call: Box::new(call), requests: if wanted == Wanted::New { 0 } else { requests } })
+        })
+    }
+
+    /// Waits until a connection more is there, which is dialled unless one is being already; says whether this was the
+    /// first who waits for it.
+    ///
+    /// # Errors
+    /// When it could not be made, or the wait was cut.
+    pub(super) async fn another(
+        self: &Rc<Self>,
+        pool: &Arc<Pool>,
+        endpoint: &Arc<Endpoint>,
+        blocks: &Rc<Blocks>,
+        guard: &Guard,
+        connect: Duration,
+    ) -> Result<bool, DialError> {
+        let joined = self.dials.borrow().iter().find(|dial| dial.waiting.get() < self.most.get()).cloned();
+        let first = joined.is_none();
+        let dial = joined.unwrap_or_else(|| {
+            let dial = Rc::new(Dialling::default());
+            self.dials.borrow_mut().push(Rc::clone(&dial));
+            let made = Rc::clone(self).make(
+                Arc::clone(pool),
+                Arc::clone(endpoint),
+                Rc::clone(blocks),
+                guard.another(),
+                connect,
+                Rc::clone(&dial),
+            );
+            tokio::task::spawn_local(made);
+            dial
+        });
+        dial.waiting.set(dial.waiting.get() + 1);
+        let made = async {
+            loop {
+                if let Some(made) = &*dial.done.borrow() {
+                    return made.as_ref().map(|()| ()).map_err(DialError::again);
+                }
+                dial.told.notified().await;
+            }
+        };
+        let waited = guard.within(made).await;
+        dial.waiting.set(dial.waiting.get() - 1);
+        waited.map_err(DialError::Cut)?.map(|()| first)
+    }
+
+    /// Makes a connection, tells who waits, and drives it.
+    async fn make(
+        self: Rc<Self>,
+        pool: Arc<Pool>,
+        endpoint: Arc<Endpoint>,
+        blocks: Rc<Blocks>,
+        guard: Guard,
+        connect: Duration,
+        dial: Rc<Dialling>,
+    ) {
+        // Its bytes are nobody's: those of the requests are counted with their clients.
+        guard.watch().listener.set(usize::MAX);
+        let made = async {
+            let dialled = pool.attempt(endpoint.count(), &guard, connect, &[]).await?;
+            let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
+            guard.phase(connect);
+            let now = guard.clock().now();
+            let begun = guard.within(Shared::begin(stream, &blocks, now)).await;
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(Cut::Deadline) => Err(std::io::ErrorKind::TimedOut.into()),
+                Err(cut) => return Err(DialError::Cut(cut)),
+            };
+            begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {
+                endpoint.failed(Failure::Unreachable, guard.clock().now());
+                DialError::Failed { endpoint: endpoint.label.clone(), error }
+            })
+        };
+        let made = made.await;
+        drop(guard);
+        self.dials.borrow_mut().retain(|one| !Rc::ptr_eq(one, &dial));
+        let told = made.as_ref().map(|_| ()).map_err(DialError::again);
+        let driven = made.ok().map(|(shared, driver, hold)| {
+            self.most.set(shared.most().max(1));
+            self.connections.borrow_mut().push(shared);
+            (driver, hold)
+        });
+        dial.done.replace(Some(told));
+        dial.told.notify_waiters();
+        drop((self, pool, dial));
+        if let Some((driver, _hold)) = driven {
+            driver.run().await;
+        }
+    }
+
+    /// Connections on which nothing was asked, and all of them.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let connections = self.connections.borrow();
+        (connections.iter().filter(|one| one.is_idle()).count(), connections.len())
+    }
+
+    /// Looks after all of them: see [`Shared::look`].
+    pub(super) fn tidy(&self, keeping: Keeping, now: u64) {
+        let mut connections = self.connections.borrow_mut();
+        connections.retain(|one| !one.is_over());
+        let mut idle = 0;
+        for one in &*connections {
+            one.look(now, keeping.lifetime);
+            idle += usize::from(one.is_idle());
+            if one.is_idle() && idle > keeping.max {
+                one.leave();
+            }
+        }
+    }
+}

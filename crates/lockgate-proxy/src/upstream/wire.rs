@@ -1,0 +1,149 @@
+//! What a request goes to its endpoint on, whatever HTTP that speaks: a connection of its own, or a place on one that is
+//! shared.
+
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::h1::framing;
+use lockgate_http::head::{BodyLength, Method, ResponseHead};
+
+use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::exchange::Request;
+use crate::h1::Link;
+use crate::h2::Call;
+
+/// The way to an endpoint and back.
+#[derive(Debug)]
+pub enum Wire {
+    /// A connection that speaks HTTP/1.
+    H1(Box<Link>),
+    /// A stream of HTTP/2.
+    H2(Box<Call>),
+}
+
+/// The same of both.
+macro_rules! either {
+    ($wire:expr, $way:ident => $what:expr) => {
+        match $wire {
+            Wire::H1($way) => $what,
+            Wire::H2($way) => $what,
+        }
+    };
+}
+
+impl Wire {
+    /// Begins a request, which leaves with the first data or by a flush.
+    pub fn ask(&mut self, request: &Request<'_>) {
+        either!(self, way => way.ask(request));
+    }
+
+    /// Reads until there is the head of an answer; `false` when the connection ended before it had begun.
+    ///
+    /// # Errors
+    /// When the head is refused, or the connection ends within it.
+    pub fn poll_answer(
+        &mut self,
+        cx: &mut Context<'_>,
+        answer: &mut ResponseHead,
+    ) -> Poll<Result<bool, ReadError>> {
+        either!(self, way => way.poll_answer(cx, answer))
+    }
+
+    /// Begins the body of the answer whose head was read, and says how long it is.
+    ///
+    /// # Errors
+    /// When that is not certain, or what has come is no such body.
+    pub fn begin_answer(&mut self, method: Method, answer: &ResponseHead) -> Result<BodyLength, ReadError> {
+        match self {
+            Self::H1(link) => {
+                let length = framing::response(method, answer)?;
+                link.begin_answer(length)?;
+                Ok(length)
+            }
+            Self::H2(call) => call.begin_answer(method, answer),
+        }
+    }
+
+    /// Whether any byte of the request has left, or may have, and may have been looked at.
+    pub fn has_sent(&self) -> bool {
+        either!(self, way => way.has_sent())
+    }
+
+    /// Whether nothing of the request is held: all of it has left.
+    pub fn is_flushed(&self) -> bool {
+        either!(self, way => way.is_flushed())
+    }
+
+    /// Whether, where there is no answer, that may be the connection's doing and not the request's.
+    pub fn is_lost(&self) -> bool {
+        match self {
+            Self::H1(_) => true,
+            Self::H2(call) => call.is_lost(),
+        }
+    }
+}
+
+impl Source for Wire {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        either!(self, way => way.poll_data(cx))
+    }
+
+    fn data(&self) -> &[u8] {
+        either!(self, way => way.data())
+    }
+
+    fn consume(&mut self, count: usize) {
+        either!(self, way => way.consume(count));
+    }
+
+    fn is_last(&self) -> bool {
+        either!(self, way => way.is_last())
+    }
+
+    fn is_over(&self) -> bool {
+        either!(self, way => way.is_over())
+    }
+
+    fn taken(&self) -> u64 {
+        either!(self, way => way.taken())
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        either!(self, way => way.trailers())
+    }
+
+    fn settle(&mut self) {
+        either!(self, way => way.settle());
+    }
+}
+
+impl Sink for Wire {
+    fn poll_take(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        either!(self, way => way.poll_take(cx, data, last))
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        either!(self, way => way.finish(trailers, passes));
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_flush(cx))
+    }
+
+    fn is_taken(&self) -> bool {
+        either!(self, way => way.is_taken())
+    }
+
+    fn is_blocked(&self) -> bool {
+        either!(self, way => way.is_blocked())
+    }
+
+    fn moved(&self) -> u64 {
+        either!(self, way => way.moved())
+    }
+}
