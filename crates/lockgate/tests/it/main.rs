@@ -8,6 +8,7 @@ mod check_sites;
 mod compare;
 mod docs;
 mod h2;
+mod h2_upstream;
 mod http;
 mod limits;
 mod load;
