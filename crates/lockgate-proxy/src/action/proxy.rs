@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::clock::Asked;
 use crate::exchange::{Downstream, Exchange, Failure, lap};
@@ -54,7 +54,8 @@ impl Proxy {
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.head.method.is_idempotent();
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
-        let mut replay = Replay::new(idempotent);
+        // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
+        let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
         let mut tried = 0;
         let mut clock = exchange.began;
         let mut before: Option<Before> = None;
@@ -127,7 +128,8 @@ impl Proxy {
             }
             let stale = unanswered.is_stale(&lease);
             let overtaken = lease.is_overtaken(exchange.guard.clock().now());
-            if unanswered.worth && !stale && !unanswered.late {
+            let refused = lease.link.is_refused();
+            if unanswered.worth && !stale && !refused && !unanswered.late {
                 lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
             }
             let harmless = !unanswered.sent || idempotent;
@@ -138,7 +140,11 @@ impl Proxy {
             if stale {
                 // Its own fault it was not; but where one idle connection was dead, the others probably are.
                 tried = 0;
-                wanted = Wanted::New;
+                wanted = Wanted::New(clock);
+            } else if refused && !upstream.has_another(tried) {
+                // The connection had no room for it, or ends: the endpoint is well.
+                tried = 0;
+                wanted = Wanted::New(clock);
             }
             before = Some(Before { failure: unanswered.failure, place, counts: !stale });
         }
@@ -158,14 +164,14 @@ impl Proxy {
         let mut wanted = wanted;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            if wanted != Wanted::New
+            if !matches!(wanted, Wanted::New(_))
                 && let Some(private) = private.borrow_mut().pop()
                 && let Some(lease) = private.take(upstream, now, tried)
             {
                 return Ok(lease);
             }
             header = introduction(version);
-            wanted = Wanted::New;
+            wanted = Wanted::New(Instant::now());
         }
         let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, tried, cells));
         poll_fn(|cx| match leased.as_mut().poll(cx) {

@@ -17,6 +17,9 @@ use super::{Incoming, Shared, heads};
 use crate::body::{ReadError, Reset, Sink, Source, WriteError};
 use crate::exchange::Request;
 
+/// RFC 9113 §7.
+const REFUSED_STREAM: u32 = 7;
+
 /// A place on a connection, and what is said there. Dropped before both messages have ended, it tells the endpoint so,
 /// and nothing more comes.
 #[derive(Debug)]
@@ -26,8 +29,10 @@ pub struct Call {
     outgoing: Outgoing,
     /// Bytes that the connection had sent before the request.
     before: u64,
-    /// Whether the endpoint says that it has not looked at it.
+    /// Whether it is certain that the endpoint has not looked at it.
     unprocessed: bool,
+    /// Whether the connection has broken, or ends.
+    lost: bool,
 }
 
 #[derive(Debug)]
@@ -64,7 +69,7 @@ impl Call {
     /// One for which there is room.
     pub(super) fn new(connection: Rc<Shared>) -> Self {
         let (outgoing, before) = (Outgoing::default(), connection.sent());
-        Self { connection, state: State::New, outgoing, before, unprocessed: false }
+        Self { connection, state: State::New, outgoing, before, unprocessed: false, lost: false }
     }
 
     /// Sends the head of a request.
@@ -74,7 +79,7 @@ impl Call {
         let asked = heads::ask(request, self.connection.is_secure()).map_err(Refusal::Head);
         let asked = asked.and_then(|head| {
             self.connection.ask(head, ended).map_err(|reset| {
-                self.unprocessed = true;
+                (self.unprocessed, self.lost) = (true, true);
                 Refusal::Reset(reset)
             })
         });
@@ -124,6 +129,7 @@ impl Call {
         self.state = State::Over;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
+        self.lost |= reset.code.is_none() || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
         self.connection.explain(reset)
     }
 
@@ -150,9 +156,14 @@ impl Call {
         self.outgoing.is_taken()
     }
 
-    /// Whether the connection is to be blamed that there is no answer, and not what was asked.
+    /// Whether the endpoint has said that it did not look at it.
+    pub fn is_refused(&self) -> bool {
+        self.unprocessed
+    }
+
+    /// Whether there is no answer because of the connection, and not of what was asked.
     pub fn is_lost(&self) -> bool {
-        self.unprocessed || self.connection.is_over()
+        self.lost
     }
 }
 

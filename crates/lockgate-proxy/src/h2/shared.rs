@@ -9,6 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
@@ -62,9 +63,8 @@ pub struct Shared {
     why: RefCell<Option<String>>,
     order: Cell<Option<Order>>,
     driver: RefCell<Option<Waker>>,
-    /// When it was made; milliseconds of the clock, here and below.
-    made_at: u64,
-    /// Since when nobody has a place, as far as somebody has looked.
+    made_at: Instant,
+    /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock, here and below.
     idle_since: Cell<Option<u64>>,
     /// Bytes that had come and that had left when somebody looked, and when the former had last changed.
     heard: Cell<(u64, u64)>,
@@ -130,7 +130,7 @@ impl Shared {
             why: RefCell::default(),
             order: Cell::default(),
             driver: RefCell::default(),
-            made_at: now,
+            made_at: Instant::now(),
             idle_since: Cell::default(),
             heard: Cell::default(),
             heard_at: Cell::new(now),
@@ -165,7 +165,7 @@ impl Shared {
     }
 
     /// When it was made.
-    pub fn made_at(&self) -> u64 {
+    pub fn made_at(&self) -> Instant {
         self.made_at
     }
 

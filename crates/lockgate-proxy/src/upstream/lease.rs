@@ -86,8 +86,8 @@ pub enum Wanted {
     Any,
     /// One of which the kernel says that it lives: for what must not be sent twice.
     Certain,
-    /// A new one.
-    New,
+    /// A new one; of those that are shared, one that was made after this moment.
+    New(Instant),
 }
 
 impl Upstream {
@@ -143,7 +143,7 @@ impl Upstream {
                 }
                 continue;
             }
-            if wanted != Wanted::New
+            if !matches!(wanted, Wanted::New(_))
                 && let Some(Idle { link, requests, .. }) = self.idle(member, now, wanted == Wanted::Certain)
             {
                 let upstream = Rc::clone(self);
@@ -233,7 +233,7 @@ impl Upstream {
         let (sharing, keeping) = (&self.shared[member], self.pool.settings.keeping);
         let (mut wanted, mut waited, mut dialled) = (wanted, false, None);
         loop {
-            if let Some(Place { call, requests }) = sharing.place(wanted, keeping, guard.clock().now()) {
+            if let Some(Place { call, requests }) = sharing.place(wanted, keeping) {
                 let (link, upstream) = (Wire::H2(call), Rc::clone(self));
                 let requests = if waited { 0 } else { requests };
                 return Ok(Lease { link, requests, dialled, avoided, in_flight, hold, member, upstream });

@@ -12,9 +12,6 @@ use super::{DialError, Endpoint, Failure, Keeping, Pool, Wanted};
 use crate::clock::{Cut, Guard};
 use crate::h2::{Call, MOST, Shared};
 
-/// Milliseconds for which a connection is new enough for whom others have failed.
-const NEW: u64 = 1_000;
-
 /// The connections to one endpoint.
 #[derive(Debug)]
 pub(super) struct Sharing {
@@ -37,7 +34,7 @@ struct Dialling {
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) call: Box<Call>,
-    /// Requests that the connection had before; none where it was waited for.
+    /// Requests that the connection had before; none where a new one was wanted.
     pub(super) requests: u64,
 }
 
@@ -49,18 +46,19 @@ impl Default for Sharing {
 
 impl Sharing {
     /// A place on a connection, if one has room.
-    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping, now: u64) -> Option<Place> {
+    pub(super) fn place(&self, wanted: Wanted, keeping: Keeping) -> Option<Place> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_over());
         connections.iter().find_map(|one| {
             let usable = match wanted {
                 Wanted::Any => true,
                 Wanted::Certain => one.is_quiet_now(),
-                Wanted::New => now.saturating_sub(one.made_at()) < NEW,
+                Wanted::New(since) => one.made_at() > since,
             };
             let requests = one.asked();
             let call = if usable { one.place(keeping.requests)? } else { return None };
-            Some(Place { call: Box::new(call), requests: if wanted == Wanted::New { 0 } else { requests } })
+            let requests = if matches!(wanted, Wanted::New(_)) { 0 } else { requests };
+            Some(Place { call: Box::new(call), requests })
         })
     }
 

@@ -74,6 +74,17 @@ impl Wire {
         either!(self, way => way.is_flushed())
     }
 
+    /// Whether the endpoint has said that it did not look at the request.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::H2(call) if call.is_refused())
+    }
+
+    /// Whether it takes the request, or what of it such an endpoint does not know.
+    pub fn takes(&self, request: &Request<'_>) -> bool {
+        let websocket = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"websocket");
+        matches!(self, Self::H1(_)) || !request.upgrade().is_some_and(websocket)
+    }
+
     /// Whether, where there is no answer, that may be the connection's doing and not the request's.
     pub fn is_lost(&self) -> bool {
         match self {

@@ -71,6 +71,10 @@ impl Proxy {
         let guard = exchange.guard;
         let expects = exchange.request.head.fields.first(Known::Expect).is_some();
         guard.settle();
+        if !up.takes(&exchange.request) {
+            let failure = Failure::because(Fault::UpgradeFailed, "no WebSocket over HTTP/2 at this endpoint");
+            return Err(Unanswered::end(failure));
+        }
         up.ask(&exchange.request);
         exchange.outcome.awaited = false;
         let mut asking = Asking {

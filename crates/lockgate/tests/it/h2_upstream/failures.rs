@@ -1,4 +1,368 @@
 //! Requests that do not go well: who is asked again, who is told, and that nothing is left behind.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ::http::Method;
+use lockgate_testkit::h2::frame::{code, flag, kind, setting};
+use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
+use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, eventually};
+
+use super::{ask, client, get, in_front_of, pooled, post};
+use crate::scene::{deserted, lockgate};
+
+/// Refuses as many requests as `count` says, by this code, then answers.
+fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
+    let (left, seen) = (AtomicUsize::new(count), Arc::new(AtomicUsize::new(0)));
+    let asked = Arc::clone(&seen);
+    let origin = Origin::plain(move |_| {
+        asked.fetch_add(1, Ordering::SeqCst);
+        let refuses =
+            left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if refuses { Reply::refuse(code) } else { Reply::ok("ok") }
+    });
+    (origin, seen)
+}
+
+/// The next connection to a scripted origin, which allows so many streams.
+fn accept(origin: &Scripted, streams: u32) -> Peer {
+    Peer::accept(origin.accept(), &[(setting::MAX_CONCURRENT_STREAMS, streams)])
+}
+
+/// The next request, as far as its head: its stream.
+fn request(peer: &mut Peer) -> u32 {
+    let headers = peer.read_until(kind::HEADERS);
+    peer.fields(&headers);
+    headers.stream
+}
+
+/// Answers 200 without a body.
+fn answer(peer: &mut Peer, stream: u32) {
+    peer.headers(stream, &[(":status", "200")], true);
+}
+
+fn expect_502(answer: &Message, error: &str) {
+    assert_eq!(answer.status(), 502, "{}", answer.head);
+    let status = answer.field("proxy-status").unwrap();
+    assert!(status.contains(&format!("error={error}")), "{status}");
+}
+
 #[test]
-fn nothing() {}
+fn what_was_refused_is_asked_again_whatever_it_is() {
+    let (origin, seen) = refusing(1, code::REFUSED_STREAM);
+    let gate = in_front_of(&origin);
+    assert_eq!(ask(&gate, post(b"once")).text(), "ok");
+    assert_eq!((seen.load(Ordering::SeqCst), origin.accepted()), (2, 2), "on a new connection");
+    // Twice is an answer.
+    let (origin, seen) = refusing(2, code::REFUSED_STREAM);
+    let gate = in_front_of(&origin);
+    expect_502(&ask(&gate, post(b"twice")), "connection_terminated");
+    assert_eq!(seen.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn what_was_refused_is_asked_of_another_endpoint() {
+    let (refuses, _) = refusing(usize::MAX, code::REFUSED_STREAM);
+    let answers = Origin::plain(|_| Reply::ok("other"));
+    let gate = lockgate().start(&pooled(
+        &[&refuses.address(), &answers.address()],
+        "balance = \"round-robin\"\nretry = { budget = 100 }",
+    ));
+    for _ in 0..10 {
+        assert_eq!(ask(&gate, post(b"x")).text(), "other");
+    }
+    assert!(refuses.accepted() > 0);
+}
+
+#[test]
+fn what_may_have_been_done_is_not_asked_again() {
+    let (origin, seen) = refusing(1, code::INTERNAL_ERROR);
+    let gate = in_front_of(&origin);
+    expect_502(&ask(&gate, post(b"once")), "connection_terminated");
+    assert_eq!(seen.load(Ordering::SeqCst), 1);
+    let log = gate.line("the request", |line| line["status"] == 502);
+    assert!(log.to_string().contains("INTERNAL_ERROR"), "{log}");
+}
+
+#[test]
+fn what_goaway_says_was_not_looked_at_is_asked_again() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let client = client(&gate);
+    let mut first = client.begin(Client::request(Method::POST, "/1"), true);
+    let mut one = accept(&origin, 100);
+    let kept = request(&mut one);
+    let second = client.begin(Client::request(Method::POST, "/2"), true);
+    request(&mut one);
+    one.goaway(kept, code::NO_ERROR);
+    // The second one comes again, on a new connection; the first is finished on the old one.
+    let mut two = accept(&origin, 100);
+    let stream = request(&mut two);
+    answer(&mut two, stream);
+    assert_eq!(second.answer().status, 200);
+    answer(&mut one, kept);
+    assert_eq!(first.head().unwrap().status, 200);
+    assert_eq!(first.answer().reset, None);
+    let (_, end) = one.end();
+    end.unwrap();
+}
+
+/// A connection that was kept may be closed at any time.
+#[test]
+fn a_shared_connection_that_was_closed_meanwhile_is_nobodys_problem() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    for abrupt in [false, true, false] {
+        let mut http = Http::connect(gate.address());
+        http.send(get("/"));
+        let mut one = accept(&origin, 100);
+        let stream = request(&mut one);
+        answer(&mut one, stream);
+        assert_eq!(http.answer().status(), 200);
+        if abrupt {
+            http.send(get("/"));
+            request(&mut one);
+            one.stream.reset();
+        } else {
+            drop(one);
+            http.send(post(b"again"));
+        }
+        let mut two = accept(&origin, 100);
+        let stream = request(&mut two);
+        answer(&mut two, stream);
+        assert_eq!(http.answer().status(), 200);
+        two.goaway(stream, code::NO_ERROR);
+        two.end().1.unwrap();
+    }
+}
+
+#[test]
+fn many_first_requests_wait_for_one_connection() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut clients: Vec<_> = (0..20).map(|_| Http::connect(gate.address())).collect();
+    for http in &mut clients {
+        http.send(get("/"));
+    }
+    let mut peer = accept(&origin, 100);
+    for _ in 0..20 {
+        let stream = request(&mut peer);
+        answer(&mut peer, stream);
+    }
+    for http in &mut clients {
+        assert_eq!(http.answer().status(), 200);
+    }
+    assert!(!origin.has_one(std::time::Duration::ZERO));
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_reached_is_a_502_for_all_who_wait() {
+    let gate = lockgate().start(&pooled(&[&deserted().to_string()], ""));
+    let mut clients: Vec<_> = (0..5).map(|_| Http::connect(gate.address())).collect();
+    for http in &mut clients {
+        http.send(post(b"x"));
+    }
+    for http in &mut clients {
+        expect_502(&http.answer(), "connection_refused");
+    }
+}
+
+#[test]
+fn an_endpoint_that_does_not_speak_http_2_is_named_so() {
+    let origin =
+        Scripted::tcp().answering(|_| b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let gate = lockgate().start(&pooled(&[origin.address()], ""));
+    assert_eq!(ask(&gate, get("/")).status(), 502);
+    let log = gate.line("the request", |line| line["status"] == 502);
+    assert!(log.to_string().contains("no HTTP/2"), "{log}");
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_never_a_whole_one() {
+    let origin = Origin::plain(|_| Reply::new(200).piece("half").then_reset(code::INTERNAL_ERROR));
+    let gate = in_front_of(&origin);
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let (bytes, _) = http.end();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(text.contains("half") && !text.ends_with("0\r\n\r\n"), "{text}");
+    let answer = client(&gate).begin(Client::request(Method::GET, "/"), true).answer();
+    assert_eq!((answer.status, answer.text(), answer.reset), (200, "half", Some(code::INTERNAL_ERROR)));
+}
+
+#[test]
+fn an_endpoint_that_dies_breaks_off_what_it_had_begun() {
+    let origin = Origin::plain(|_| Reply::new(200).piece("half").then_nothing());
+    let gate = in_front_of(&origin);
+    let client = client(&gate);
+    let mut exchange = client.begin(Client::request(Method::GET, "/"), true);
+    assert_eq!(exchange.piece().unwrap().as_deref(), Some(&b"half"[..]));
+    origin.drop_all();
+    assert_eq!(exchange.answer().reset, Some(code::INTERNAL_ERROR));
+    // The others find a new connection.
+    origin.serve();
+    eventually("it serves again", || {
+        let mut exchange = client.begin(Client::request(Method::GET, "/"), true);
+        (exchange.head().unwrap().status == 200).then_some(())
+    });
+}
+
+/// Nothing is left of it, neither at the endpoint nor of the connection's window.
+#[test]
+fn a_client_that_leaves_takes_its_request_back() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut peer = None;
+    for by_h2 in [true, false] {
+        if by_h2 {
+            let client = client(&gate);
+            let mut exchange = client.begin(Client::request(Method::GET, "/"), true);
+            let peer = peer.get_or_insert_with(|| accept(&origin, 100));
+            let stream = request(peer);
+            exchange.reset(code::CANCEL);
+            let reset = peer.read_until(kind::RST_STREAM);
+            assert_eq!((reset.stream, reset.number(0)), (stream, code::CANCEL));
+        } else {
+            let mut http = Http::connect(gate.address());
+            http.send(get("/"));
+            let peer = peer.as_mut().unwrap();
+            let stream = request(peer);
+            http.stream.reset();
+            let reset = peer.read_until(kind::RST_STREAM);
+            assert_eq!((reset.stream, reset.number(0)), (stream, code::CANCEL));
+        }
+    }
+}
+
+#[test]
+fn what_nobody_took_gives_its_window_back() {
+    let origin = Origin::plain(|_| Reply::new(200).piece(vec![1; 900_000]).then_nothing());
+    let gate = in_front_of(&origin);
+    // More than the connection's window in all.
+    for _ in 0..150 {
+        let mut http = Http::connect(gate.address());
+        http.send(get("/"));
+        assert!(http.head().starts_with("HTTP/1.1 200 "));
+        http.stream.reset();
+    }
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    http.head();
+    let mut got = 0;
+    while got < 900_000 {
+        got += http.chunk().expect("it comes whole").len();
+    }
+    assert_eq!(origin.accepted(), 1);
+}
+
+/// A silent endpoint is asked whether it lives, long before the time for an answer is over.
+#[test]
+fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let mut silent = accept(&origin, 100);
+    request(&mut silent);
+    silent.acknowledges = false;
+    let ping = silent.read_until(kind::PING);
+    assert_eq!(ping.flags & flag::ACK, 0);
+    silent.end();
+    http.expect("HTTP/1.1 502 ");
+    let log = gate.line("the request", |line| line["status"] == 502);
+    assert!(log.to_string().contains("PING"), "{log}");
+}
+
+#[test]
+fn a_connection_has_as_many_requests_as_the_pool_says_and_no_more() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], "idle = { requests = 2 }"));
+    let mut http = Http::connect(gate.address());
+    for _ in 0..2 {
+        let mut peer = None;
+        for _ in 0..2 {
+            http.send(get("/"));
+            let peer: &mut Peer = peer.get_or_insert_with(|| accept(&origin, 100));
+            let stream = request(peer);
+            answer(peer, stream);
+            assert_eq!(http.answer().status(), 200);
+        }
+        let goodbye = peer.unwrap().goodbye();
+        assert_eq!(goodbye.code, code::NO_ERROR);
+    }
+}
+
+#[test]
+fn idle_connections_close_in_their_time() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], "idle = { for = \"1s\" }"));
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let mut peer = accept(&origin, 100);
+    let stream = request(&mut peer);
+    answer(&mut peer, stream);
+    assert_eq!(http.answer().status(), 200);
+    assert_eq!(peer.goodbye().code, code::NO_ERROR);
+}
+
+#[test]
+fn max_bounds_the_requests_of_an_endpoint() {
+    let origin = Scripted::tcp();
+    let endpoint = format!("endpoints = [{{ addr = \"{}\", max = 1 }}]", origin.address());
+    let gate =
+        lockgate().start(&pooled(&["127.0.0.1:1"], "").replace("endpoints = [\"127.0.0.1:1\"]", &endpoint));
+    let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));
+    one.send(get("/"));
+    let mut peer = accept(&origin, 100);
+    let first = request(&mut peer);
+    two.send(get("/"));
+    eventually("the second one waits", || {
+        (gate.sample("lockgate_http_queued_requests", &[]) == 1.0).then_some(())
+    });
+    assert!(peer.settle().iter().all(|frame: &Frame| frame.kind != kind::HEADERS));
+    answer(&mut peer, first);
+    assert_eq!(one.answer().status(), 200);
+    let second = request(&mut peer);
+    answer(&mut peer, second);
+    assert_eq!(two.answer().status(), 200);
+}
+
+fn malformed(gate: &Lockgate, origin: &Scripted, fields: &[(&str, &str)]) -> Message {
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let mut peer = accept(origin, 100);
+    let stream = request(&mut peer);
+    peer.headers(stream, fields, true);
+    let answer = http.answer();
+    peer.goaway(stream, code::NO_ERROR);
+    peer.end().1.unwrap();
+    answer
+}
+
+#[test]
+fn what_is_no_answer_is_a_502() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
+    for fields in [
+        &[(":status", "200"), ("connection", "close")][..],
+        &[(":status", "200"), ("x", "a\r\nb: c")],
+        &[(":status", "200"), ("content-length", "5")],
+        &[(":status", "101")],
+        &[("x", "y")],
+    ] {
+        let answer = malformed(&gate, &origin, fields);
+        assert_eq!(answer.status(), 502, "{fields:?}: {}", answer.head);
+    }
+}
+
+#[test]
+fn a_websocket_is_refused_with_a_word() {
+    let origin = Origin::plain(|_| Reply::ok("ok"));
+    let gate = in_front_of(&origin);
+    let answer = ask(
+        &gate,
+        "GET / HTTP/1.1\r\nHost: app.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+    );
+    expect_502(&answer, "http_upgrade_failed");
+}
