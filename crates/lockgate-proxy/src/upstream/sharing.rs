@@ -95,7 +95,7 @@ impl Sharing {
         let made = async {
             loop {
                 if let Some(made) = &*dial.done.borrow() {
-                    return made.as_ref().map(|()| ()).map_err(DialError::again);
+                    return made.as_ref().copied().map_err(DialError::again);
                 }
                 dial.told.notified().await;
             }

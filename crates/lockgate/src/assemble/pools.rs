@@ -106,14 +106,20 @@ impl Pools {
             Some(tls) => Some(self.connector(mistakes, name, tls)?),
         };
         let ask = match &written.probe {
-            config::Probe::Grpc { .. } => return None,
+            config::Probe::Grpc { service } => Ask::Grpc(service.clone()),
             config::Probe::Tcp => Ask::Connection,
-            config::Probe::Http { path, method, expect, body } => Ask::Http(Request {
-                method: method.clone(),
-                path: path.clone(),
-                statuses: expect.clone(),
-                body: body.as_ref().map(|body| body.clone().into_bytes()),
-            }),
+            config::Probe::Http { path, method, expect, body } => {
+                let request = Request {
+                    method: method.clone(),
+                    path: path.clone(),
+                    statuses: expect.clone(),
+                    body: body.as_ref().map(|body| body.clone().into_bytes()),
+                };
+                match pool.protocol {
+                    config::Protocol::Http1 => Ask::Http(request),
+                    config::Protocol::H2 | config::Protocol::H2c => Ask::Http2(request),
+                }
+            }
         };
         let mut preface = Vec::new();
         match pool.proxy_protocol.map(version) {

@@ -1,6 +1,8 @@
 //! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has no deadline and
 //! draws no conclusion.
 
+mod h2;
+
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -13,8 +15,10 @@ use lockgate_http::h1::{HeadError, Limits, encode, parse};
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_net::dial::{Target, dial};
 use lockgate_net::socket::Socket;
+use lockgate_net::stream::Stream;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
+use lockgate_net::tls::session::Session;
 use lockgate_proxy::upstream::{Endpoint, Place};
 use rustix::io::Errno;
 use tokio::time::timeout;
@@ -25,6 +29,9 @@ use super::channel::Channel;
 const BODY_MAX: usize = 64 * 1024;
 /// Bytes that an answer may have in all: interim answers, its head, and a body in small chunks.
 const ANSWER_MAX: usize = 512 * 1024;
+
+/// Who we say that we are.
+const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
 
 /// How the endpoints of a pool are checked.
 #[derive(Debug, Clone)]
@@ -54,6 +61,10 @@ pub(crate) enum Ask {
     Connection,
     /// A request of HTTP/1.1.
     Http(Request),
+    /// The same over HTTP/2.
+    Http2(Request),
+    /// That the service of this name is served, by the health protocol of gRPC; the empty one is all of them.
+    Grpc(String),
 }
 
 /// A request, and what the answer must be.
@@ -94,6 +105,16 @@ pub(super) enum Wrong {
     Status(u16),
     #[error("the answer's body lacks what is expected")]
     Lacking,
+    #[error("HTTP/2: {0}")]
+    H2(String),
+    #[error("the request cannot be said in HTTP/2")]
+    Unsayable,
+    #[error("the answer is none of the gRPC health protocol")]
+    NoGrpc,
+    #[error("answered grpc-status {0}")]
+    Grpc(String),
+    #[error("the service is {0}")]
+    NotServing(&'static str),
     #[error("no answer within {0:?}")]
     Late(Duration),
 }
@@ -121,15 +142,20 @@ impl Check {
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
         let whole = async {
             let (socket, target) = self.connect(endpoint).await?;
-            let mut channel = self.secure(endpoint, socket).await?;
-            let Ask::Http(request) = &self.ask else {
-                channel.close().await;
-                return Ok(());
-            };
-            channel.send(&request.encode(&host(endpoint.place(), &target, self.tls.is_some()))).await?;
-            request.read_answer(&mut channel).await?;
-            channel.close().await;
-            Ok(())
+            let host = host(endpoint.place(), &target, self.tls.is_some());
+            let session = self.secure(endpoint, &socket).await?;
+            match &self.ask {
+                Ask::Connection => self.by_http_1(None, Channel::new(socket, session), &host).await,
+                Ask::Http(request) => {
+                    self.by_http_1(Some(request), Channel::new(socket, session), &host).await
+                }
+                Ask::Http2(request) => {
+                    h2::request(request, Stream::new(socket, session, Vec::new()), &host).await
+                }
+                Ask::Grpc(service) => {
+                    h2::grpc(service, Stream::new(socket, session, Vec::new()), &host).await
+                }
+            }
         };
         timeout(self.timeout, whole).await.unwrap_or(Err(Wrong::Late(self.timeout)))
     }
@@ -159,14 +185,28 @@ impl Check {
         Err(wrong)
     }
 
-    async fn secure(&self, endpoint: &Endpoint, socket: Socket) -> Result<Channel, Wrong> {
-        let Some(connector) = &self.tls else {
-            let mut channel = Channel::new(socket, None);
+    /// The TLS of a connection, if it has any; what goes before everything else goes before that.
+    async fn secure(&self, endpoint: &Endpoint, socket: &Socket) -> Result<Option<Box<Session>>, Wrong> {
+        let Some(connector) = &self.tls else { return Ok(None) };
+        let made = handshake::connect(socket, connector, &endpoint.host, self.preface.clone()).await?;
+        Ok(Some(made.session))
+    }
+
+    async fn by_http_1(
+        &self,
+        request: Option<&Request>,
+        mut channel: Channel,
+        host: &str,
+    ) -> Result<(), Wrong> {
+        if self.tls.is_none() {
             channel.send(&self.preface).await?;
-            return Ok(channel);
-        };
-        let made = handshake::connect(&socket, connector, &endpoint.host, self.preface.clone()).await?;
-        Ok(Channel::new(socket, Some(made.session)))
+        }
+        if let Some(request) = request {
+            channel.send(&request.encode(host)).await?;
+            request.read_answer(&mut channel).await?;
+        }
+        channel.close().await;
+        Ok(())
     }
 }
 
@@ -187,9 +227,8 @@ impl Request {
     fn encode(&self, host: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         encode::request_line(&mut out, self.method.as_bytes(), self.path.as_bytes(), None);
-        let agent = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
         for (name, value) in
-            [("Host", host), ("User-Agent", agent), ("Accept", "*/*"), ("Connection", "close")]
+            [("Host", host), ("User-Agent", AGENT), ("Accept", "*/*"), ("Connection", "close")]
         {
             encode::field(&mut out, name.as_bytes(), value.as_bytes());
         }

@@ -1,6 +1,7 @@
 //! Sites whose endpoints are spoken to by HTTP/2.
 
 mod failures;
+mod health;
 mod messages;
 
 use std::fmt::Display;

@@ -66,7 +66,7 @@ fn what_was_refused_is_asked_of_another_endpoint() {
     let answers = Origin::plain(|_| Reply::ok("other"));
     let gate = lockgate().start(&pooled(
         &[&refuses.address(), &answers.address()],
-        "balance = \"round-robin\"\nretry = { budget = 100 }",
+        "balance = \"round-robin\"\nretry = { budget = \"100%\" }",
     ));
     for _ in 0..10 {
         assert_eq!(ask(&gate, post(b"x")).text(), "other");
@@ -187,7 +187,9 @@ fn an_answer_that_breaks_off_is_never_a_whole_one() {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(text.contains("half") && !text.ends_with("0\r\n\r\n"), "{text}");
     let answer = client(&gate).begin(Client::request(Method::GET, "/"), true).answer();
-    assert_eq!((answer.status, answer.text(), answer.reset), (200, "half", Some(code::INTERNAL_ERROR)));
+    // A reset may overtake what was before it (RFC 9113 §6.4).
+    assert_eq!(answer.reset, Some(code::INTERNAL_ERROR));
+    assert!("half".starts_with(answer.text()));
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
     silent.acknowledges = false;
     let ping = silent.read_until(kind::PING);
     assert_eq!(ping.flags & flag::ACK, 0);
-    silent.end();
+    let _ = silent.end();
     http.expect("HTTP/1.1 502 ");
     let log = gate.line("the request", |line| line["status"] == 502);
     assert!(log.to_string().contains("PING"), "{log}");
@@ -317,7 +319,7 @@ fn max_bounds_the_requests_of_an_endpoint() {
     let first = request(&mut peer);
     two.send(get("/"));
     eventually("the second one waits", || {
-        (gate.sample("lockgate_http_queued_requests", &[]) == 1.0).then_some(())
+        (gate.sample("lockgate_requests_queued", &[]) == 1.0).then_some(())
     });
     assert!(peer.settle().iter().all(|frame: &Frame| frame.kind != kind::HEADERS));
     answer(&mut peer, first);
