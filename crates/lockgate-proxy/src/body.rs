@@ -152,6 +152,21 @@ pub trait Sink {
     fn moved(&self) -> u64;
 }
 
+/// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its end.
+pub trait Tunnel: Source + Sink {
+    /// Begins it, behind the heads of both messages.
+    ///
+    /// # Errors
+    /// When what has come cannot be a part of it.
+    fn begin_tunnel(&mut self) -> Result<(), ReadError>;
+
+    /// Completes when the peer was told that nothing more comes, after [`Sink::finish`].
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
+}
+
 /// Whose fault it is that a body does not come to its end.
 #[derive(Debug)]
 pub enum Fault {

@@ -12,9 +12,10 @@ use lockgate_http::head::{BodyLength, Method, RequestHead};
 use lockgate_net::relay::{Preface, Relay, Side as RelaySide};
 use lockgate_net::stream::Stream;
 
-use super::connection::{Connection, Ending};
+use super::connection::{Connection, Ending, cut_short};
 use super::own::deliver;
 use super::serve::{Asking, Next, Serving};
+use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
@@ -24,7 +25,7 @@ use crate::clock::{Cut, Waiting};
 use crate::exchange::Failure;
 use crate::h1::Link;
 use crate::site::Sites;
-use crate::upstream::{InFlight, Lease};
+use crate::upstream::{InFlight, Wire};
 
 /// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
 /// all of their body, however much that is.
@@ -80,10 +81,22 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 Next::Tunnel { lease, idle, site } => {
-                    return match boxed(|| self.switch(down, lease)).await {
-                        Ok((relay, in_flight)) => {
-                            Served::Switched { relay, idle, site, _in_flight: in_flight }
+                    let (up, hold, in_flight) = lease.into_parts();
+                    self.endpoint = Some(hold);
+                    // Its bytes are in the connection's own line.
+                    self.exchanges.set(0);
+                    let up = match up {
+                        Wire::H1(link) => *link,
+                        Wire::H2(mut call) => {
+                            let _in_flight = in_flight;
+                            let cells = self.worker.cells.http.site(site);
+                            let (down, guard) = (&mut down, &self.guard);
+                            let ended = boxed(|| tunnel::run(down, &mut *call, guard, idle, cells)).await;
+                            return Served::Over(over(ended));
                         }
+                    };
+                    return match boxed(|| self.switch(down, up)).await {
+                        Ok(relay) => Served::Switched { relay, idle, site, _in_flight: in_flight },
                         Err(ending) => Served::Over(ending),
                     };
                 }
@@ -143,7 +156,7 @@ impl Connection {
                 part(&mut down.stream).await;
                 return Err(match cut {
                     Cut::Deadline => Ending::new(Cause::Idle, Side::Lockgate),
-                    cut => super::connection::cut_short(cut, "between requests"),
+                    cut => cut_short(cut, "between requests"),
                 });
             }
             (Err(cut), _) => Failure::cut(cut, Fault::RequestTimeout),
@@ -202,14 +215,7 @@ impl Connection {
     }
 
     /// Both connections as a relay of whatever they have agreed to speak.
-    async fn switch(&mut self, mut down: Link, lease: Lease) -> Result<(Box<Relay>, InFlight), Ending> {
-        let Some((link, hold, in_flight)) = lease.into_parts() else {
-            return Err(Ending::new(Cause::Internal, Side::Lockgate));
-        };
-        let mut up = *link;
-        self.endpoint = Some(hold);
-        // Its bytes are in the connection's own line.
-        self.exchanges.set(0);
+    async fn switch(&mut self, mut down: Link, mut up: Link) -> Result<Box<Relay>, Ending> {
         let preface = Preface { upstream: down.reader.take_received(), downstream: Vec::new() };
         // What the endpoint has said behind its answer goes before anything else.
         let early = up.reader.take_received();
@@ -227,7 +233,7 @@ impl Connection {
         };
         let relay = Relay::new(side(down.socket, down.session), side(up.socket, up.session), preface)
             .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
-        Ok((Box::new(relay), in_flight))
+        Ok(Box::new(relay))
     }
 }
 
@@ -237,6 +243,16 @@ fn says_goodbye(head: &RequestHead) -> bool {
         && framing::request(head).is_ok()
         // Behind it may be what is no HTTP.
         && head.method != Method::Connect
+}
+
+/// How a connection ended that had become a tunnel.
+fn over(ended: Result<Ended, Cut>) -> Ending {
+    match ended {
+        Ok(Ended::Whole) => Ending::new(Cause::ClientClosed, Side::Downstream),
+        Ok(Ended::ByClient) => Ending::new(Cause::ClientReset, Side::Downstream),
+        Ok(Ended::ByEndpoint) => Ending::new(Cause::UpstreamReset, Side::Upstream),
+        Err(cut) => cut_short(cut, "tunnel"),
+    }
 }
 
 /// Ends TLS between two requests, where nothing is cut off (RFC 8446 §6.1). A connection without TLS needs no such word.

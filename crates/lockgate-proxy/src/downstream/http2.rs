@@ -2,8 +2,6 @@
 //!
 //! What becomes of a request is decided in `serve`, as it is for HTTP/1.
 
-mod tunnel;
-
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,6 +19,7 @@ use super::Service;
 use super::connection::{Connection, Ending, cut_short};
 use super::own::{deliver, pace};
 use super::serve::{Asking, Next, Serving};
+use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
@@ -327,8 +326,13 @@ impl Streams {
                 let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
                 let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
                 if let Next::Tunnel { lease, idle, site } = next {
-                    boxed(|| tunnel::run(&mut stream, lease, &guard, idle, worker.cells.http.site(site)))
-                        .await;
+                    // The endpoint counts it for as long as it lasts.
+                    let (mut up, _hold, _in_flight) = lease.into_parts();
+                    let cells = worker.cells.http.site(site);
+                    let ended = boxed(|| tunnel::run(&mut stream, &mut up, &guard, idle, cells)).await;
+                    if ended != Ok(Ended::Whole) {
+                        stream.reset(Reason::CANCEL);
+                    }
                 }
             }
             Err(error) => {

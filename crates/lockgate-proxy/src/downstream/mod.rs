@@ -8,6 +8,7 @@ mod opening;
 mod own;
 mod seen;
 mod serve;
+mod tunnel;
 
 pub use accept::accept;
 pub use opening::AcceptProxy;

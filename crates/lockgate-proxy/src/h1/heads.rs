@@ -4,6 +4,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::Onward;
 use lockgate_http::h1::encode;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
+use lockgate_http::status;
 
 use super::websocket;
 use crate::exchange::Request;
@@ -67,6 +68,16 @@ fn is_websocket_without_key(request: &Request<'_>) -> bool {
     request.head.version == Version::Http2 && request.upgrade().is_some()
 }
 
+/// What an endpoint that speaks HTTP/1 would answer to the key of a WebSocket's handshake (RFC 6455 §4.2.2), where one
+/// accepts it that does not.
+pub fn accept(request: &Request<'_>) -> String {
+    if is_websocket_without_key(request) {
+        return websocket::accept(websocket::key(request.values.id));
+    }
+    let key = request.head.fields.named(b"sec-websocket-key").next().unwrap_or_default();
+    websocket::accept(String::from_utf8_lossy(key).into_owned())
+}
+
 /// Whether an endpoint that switches was asked to, and to this.
 pub fn agrees(request: &Request<'_>, answer: &ResponseHead) -> bool {
     let accepts = || {
@@ -92,7 +103,7 @@ pub(super) fn response(
 ) {
     let old = request.version == Version::Http10;
     let fields = &answer.fields;
-    encode::status_line(out, answer.status, answer.reason());
+    encode::status_line(out, answer.status, reason(answer));
     end_to_end(fields, out);
     match length {
         BodyLength::Known(length) => encode::content_length(out, length),
@@ -140,17 +151,22 @@ pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Ve
     if request.version == Version::Http10 {
         return;
     }
-    encode::status_line(out, answer.status, answer.reason());
+    encode::status_line(out, answer.status, reason(answer));
     end_to_end(&answer.fields, out);
     encode::end(out);
 }
 
 /// The answer that ends HTTP on this connection.
 pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
-    encode::status_line(out, answer.status, answer.reason());
+    encode::status_line(out, answer.status, reason(answer));
     end_to_end(&answer.fields, out);
     upgrade_to(&answer.fields, out);
     encode::end(out);
+}
+
+/// The reason phrase; an answer of HTTP/2 has none, and gets the usual one.
+fn reason(answer: &ResponseHead) -> &[u8] {
+    if answer.version == Version::Http2 { status::reason(answer.status).as_bytes() } else { answer.reason() }
 }
 
 fn end_to_end(fields: &Fields, out: &mut Vec<u8>) {

@@ -11,7 +11,7 @@ use lockgate_net::listen;
 use lockgate_net::stream::{Blocks, Stream};
 
 use super::{Reader, Writer, heads};
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
 use crate::exchange::{Downstream, Request};
 
 /// One connection.
@@ -137,6 +137,17 @@ impl Sink for Link {
 
     fn moved(&self) -> u64 {
         self.writer.moved()
+    }
+}
+
+impl Tunnel for Link {
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        self.writer.begin_body(BodyLength::UntilClose);
+        self.reader.begin_body(BodyLength::UntilClose)
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.stream.poll_finish(cx).map_err(WriteError::from)
     }
 }
 

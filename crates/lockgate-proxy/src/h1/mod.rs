@@ -6,7 +6,7 @@ mod reader;
 mod websocket;
 mod writer;
 
-pub use heads::agrees;
+pub use heads::{accept, agrees};
 pub use link::Link;
 pub use reader::Reader;
 pub use writer::Writer;

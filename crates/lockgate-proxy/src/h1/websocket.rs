@@ -14,10 +14,11 @@ pub(super) fn key(id: &[u8]) -> String {
 
 /// Whether `accept` proves that the endpoint has read the handshake of that request.
 pub(super) fn is_accepted(id: &[u8], accept: &[u8]) -> bool {
-    expected(key(id)).as_bytes() == accept
+    self::accept(key(id)).as_bytes() == accept
 }
 
-fn expected(mut key: String) -> String {
+/// What an accepting endpoint answers to a key.
+pub(super) fn accept(mut key: String) -> String {
     key.push_str(GUID);
     Base64::encode_string(digest(&SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes()).as_ref())
 }
@@ -29,12 +30,12 @@ mod tests {
     /// RFC 6455 §1.3
     #[test]
     fn the_answer_to_a_key_is_that_of_the_standard() {
-        assert_eq!(expected("dGhlIHNhbXBsZSBub25jZQ==".to_owned()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ==".to_owned()), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]
     fn only_the_answer_to_its_own_key_is_one() {
-        let accept = expected(key(b"one"));
+        let accept = accept(key(b"one"));
         assert_eq!(key(b"one").len(), 24);
         assert!(is_accepted(b"one", accept.as_bytes()));
         assert!(!is_accepted(b"two", accept.as_bytes()));

@@ -14,8 +14,9 @@ use lockgate_net::stream::StreamError;
 
 use super::outgoing::Outgoing;
 use super::{Incoming, Shared, heads};
-use crate::body::{ReadError, Reset, Sink, Source, WriteError};
+use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
 use crate::exchange::Request;
+use crate::h1;
 
 /// RFC 9113 §7.
 const REFUSED_STREAM: u32 = 7;
@@ -27,6 +28,8 @@ pub struct Call {
     connection: Rc<Shared>,
     state: State,
     outgoing: Outgoing,
+    /// Of a WebSocket's handshake: what proves to its client that it was accepted.
+    accept: Option<String>,
     /// Bytes that the connection had sent before the request.
     before: u64,
     /// Whether it is certain that the endpoint has not looked at it.
@@ -69,14 +72,31 @@ impl Call {
     /// One for which there is room.
     pub(super) fn new(connection: Rc<Shared>) -> Self {
         let (outgoing, before) = (Outgoing::default(), connection.sent());
-        Self { connection, state: State::New, outgoing, before, unprocessed: false, lost: false }
+        Self {
+            connection,
+            state: State::New,
+            outgoing,
+            accept: None,
+            before,
+            unprocessed: false,
+            lost: false,
+        }
+    }
+
+    /// Whether the endpoint takes such a request: not every one takes a WebSocket.
+    pub fn takes(&self, request: &Request<'_>) -> bool {
+        !is_websocket(request) || self.connection.takes_tunnels()
     }
 
     /// Sends the head of a request.
     pub fn ask(&mut self, request: &Request<'_>) {
-        let ended = request.length == BodyLength::Empty;
+        let websocket = is_websocket(request);
+        self.accept = websocket.then(|| h1::accept(request));
+        // What follows a handshake is not of it: until it is accepted there is nothing to send.
+        let whole = request.length == BodyLength::Empty;
+        let ended = whole && !websocket;
         self.before = self.connection.sent();
-        let asked = heads::ask(request, self.connection.is_secure()).map_err(Refusal::Head);
+        let asked = heads::ask(request, self.connection.is_secure(), websocket).map_err(Refusal::Head);
         let asked = asked.and_then(|head| {
             self.connection.ask(head, ended).map_err(|reset| {
                 (self.unprocessed, self.lost) = (true, true);
@@ -85,7 +105,7 @@ impl Call {
         });
         match asked {
             Ok((answer, body)) => {
-                self.outgoing.begin(Ok(body), ended);
+                self.outgoing.begin(Ok(body), whole);
                 self.state = State::Asked(answer);
             }
             Err(error) => self.state = State::Refused(error),
@@ -118,6 +138,13 @@ impl Call {
         match ready!(Pin::new(coming).poll(cx)) {
             Ok(response) => {
                 heads::answer(&response, &limits, answer)?;
+                if let Some(accept) = self.accept.take().filter(|_| (200..300).contains(&answer.status)) {
+                    // RFC 8441 §5: what 101 is in HTTP/1.
+                    answer.status = 101;
+                    answer.fields.append(b"Upgrade", b"websocket");
+                    answer.fields.append(b"Connection", b"Upgrade");
+                    answer.fields.append(b"Sec-WebSocket-Accept", accept.as_bytes());
+                }
                 self.state = State::Answered(Incoming::new(response.into_body(), limits));
                 Poll::Ready(Ok(true))
             }
@@ -252,6 +279,21 @@ impl Sink for Call {
     fn moved(&self) -> u64 {
         self.outgoing.moved()
     }
+}
+
+impl Tunnel for Call {
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        self.outgoing.reopen();
+        Ok(())
+    }
+
+    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.outgoing.poll_flush()
+    }
+}
+
+fn is_websocket(request: &Request<'_>) -> bool {
+    request.upgrade().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
 /// What a connection that has broken says of each of its streams.

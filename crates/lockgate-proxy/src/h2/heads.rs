@@ -41,11 +41,16 @@ pub(super) fn request(
     words::request::request(&pseudo, fields, limits, head)
 }
 
-/// The request as an endpoint gets it; `secure` is whether it goes over TLS.
+/// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a WebSocket's handshake
+/// an extended CONNECT (RFC 8441 §5).
 ///
 /// # Errors
 /// When its target or its host is nothing that HTTP/2 has.
-pub(super) fn ask(request: &Request<'_>, secure: bool) -> Result<http::Request<()>, HeadError> {
+pub(super) fn ask(
+    request: &Request<'_>,
+    secure: bool,
+    websocket: bool,
+) -> Result<http::Request<()>, HeadError> {
     let Request { worker, head, asked, client, values, .. } = request;
     let mut asks = http::Request::new(());
     *asks.method_mut() = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
@@ -54,7 +59,9 @@ pub(super) fn ask(request: &Request<'_>, secure: bool) -> Result<http::Request<(
     let map = asks.headers_mut();
     map.reserve(head.fields.len() + 8);
     for field in head.fields.iter() {
-        if request.hands_on(&onward, &field) && words::response::passes(&field) {
+        // The key is one of HTTP/1.
+        let key = websocket && field.name.eq_ignore_ascii_case(b"sec-websocket-key");
+        if request.hands_on(&onward, &field) && words::response::passes(&field) && !key {
             put(map, &field);
         }
     }
@@ -84,6 +91,10 @@ pub(super) fn ask(request: &Request<'_>, secure: bool) -> Result<http::Request<(
             map.insert(header::CONTENT_LENGTH, HeaderValue::from(0));
         }
         BodyLength::Empty | BodyLength::Chunked | BodyLength::UntilClose => {}
+    }
+    if websocket {
+        *asks.method_mut() = http::Method::CONNECT;
+        asks.extensions_mut().insert(Protocol::from_static("websocket"));
     }
     Ok(asks)
 }

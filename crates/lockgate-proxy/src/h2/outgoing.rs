@@ -46,6 +46,11 @@ impl Outgoing {
         self.taken = ended;
     }
 
+    /// What was begun as the end of a message goes on as another protocol.
+    pub(super) fn reopen(&mut self) {
+        self.taken = false;
+    }
+
     pub(super) fn poll_take(
         &mut self,
         cx: &mut Context<'_>,

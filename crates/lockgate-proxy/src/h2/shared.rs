@@ -223,6 +223,11 @@ impl Shared {
         }
     }
 
+    /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
+    pub(super) fn takes_tunnels(&self) -> bool {
+        self.send.borrow().as_ref().is_some_and(SendRequest::is_extended_connect_protocol_enabled)
+    }
+
     pub(super) fn is_secure(&self) -> bool {
         self.secure
     }

@@ -18,7 +18,7 @@ use lockgate_net::listen;
 use super::outgoing::Outgoing;
 use super::turns::Turn;
 use super::{Carrier, Incoming, Turns, heads};
-use crate::body::{ReadError, Reset, Sink, Source, WriteError};
+use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
 use crate::exchange::Downstream;
 
 /// A client's stream. Dropped before the answer was whole, it is reset.
@@ -170,6 +170,17 @@ impl Sink for Stream {
 
     fn moved(&self) -> u64 {
         self.outgoing.moved()
+    }
+}
+
+impl Tunnel for Stream {
+    /// By [`Downstream::switch`] already.
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.outgoing.poll_flush()
     }
 }
 

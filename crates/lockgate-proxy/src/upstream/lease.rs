@@ -10,6 +10,7 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::sharing::{Place, Sharing};
 use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire};
+use crate::boxed::boxed;
 use crate::clock::Guard;
 use crate::h1::Link;
 use crate::metrics::http::{HttpCells, SiteCells};
@@ -134,7 +135,7 @@ impl Upstream {
             *tried |= bit(member);
             let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
             if self.pool.settings.http2 {
-                match Box::pin(self.share(member, hold, in_flight, guard, connect, wanted)).await {
+                match boxed(|| self.share(member, hold, in_flight, guard, connect, wanted)).await {
                     Err(error @ DialError::Failed { .. }) => {
                         self.unreachable(member, &error, http);
                         last = Some(error);
@@ -242,8 +243,11 @@ impl Upstream {
             guard.phase(connect.saturating_mul(4));
             let endpoint = Arc::clone(hold.endpoint());
             let first = sharing.another(&self.pool, &endpoint, &self.blocks, guard, connect).await?;
-            // What was waited for is as new as can be.
-            (wanted, waited) = (Wanted::Any, true);
+            // What was waited for is as certain as can be.
+            if wanted == Wanted::Certain {
+                wanted = Wanted::Any;
+            }
+            waited = true;
             dialled = dialled.or(first.then(|| began.elapsed()));
         }
     }
@@ -384,13 +388,9 @@ impl Lease {
         }
     }
 
-    /// The connection, for whoever speaks something else over it, and what counts for the endpoint; none where it is
-    /// shared.
-    pub fn into_parts(self) -> Option<(Box<Link>, Hold, InFlight)> {
-        match self.link {
-            Wire::H1(link) => Some((link, self.hold, self.in_flight)),
-            Wire::H2(_) => None,
-        }
+    /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
+    pub fn into_parts(self) -> (Wire, Hold, InFlight) {
+        (self.link, self.hold, self.in_flight)
     }
 
     /// Keeps the connection for the next request of the same client.

@@ -7,7 +7,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
 use crate::exchange::Request;
 use crate::h1::Link;
 use crate::h2::Call;
@@ -79,10 +79,12 @@ impl Wire {
         matches!(self, Self::H2(call) if call.is_refused())
     }
 
-    /// Whether it takes the request, or what of it such an endpoint does not know.
+    /// Whether the endpoint takes such a request: over HTTP/2 not every one takes a WebSocket.
     pub fn takes(&self, request: &Request<'_>) -> bool {
-        let websocket = |protocol: &[u8]| protocol.eq_ignore_ascii_case(b"websocket");
-        matches!(self, Self::H1(_)) || !request.upgrade().is_some_and(websocket)
+        match self {
+            Self::H1(_) => true,
+            Self::H2(call) => call.takes(request),
+        }
     }
 
     /// Whether, where there is no answer, that may be the connection's doing and not the request's.
@@ -156,5 +158,15 @@ impl Sink for Wire {
 
     fn moved(&self) -> u64 {
         either!(self, way => way.moved())
+    }
+}
+
+impl Tunnel for Wire {
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        either!(self, way => way.begin_tunnel())
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_end(cx))
     }
 }

@@ -3,6 +3,7 @@
 mod failures;
 mod health;
 mod messages;
+mod websockets;
 
 use std::fmt::Display;
 

@@ -72,7 +72,8 @@ impl Proxy {
         let expects = exchange.request.head.fields.first(Known::Expect).is_some();
         guard.settle();
         if !up.takes(&exchange.request) {
-            let failure = Failure::because(Fault::UpgradeFailed, "no WebSocket over HTTP/2 at this endpoint");
+            let failure =
+                Failure::because(Fault::UpgradeFailed, "the endpoint takes no WebSocket over HTTP/2");
             return Err(Unanswered::end(failure));
         }
         up.ask(&exchange.request);

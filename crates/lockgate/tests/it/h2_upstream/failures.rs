@@ -357,14 +357,39 @@ fn what_is_no_answer_is_a_502() {
     }
 }
 
+/// An origin has not read the request to its end, and says that it need not (RFC 9113 §8.1).
 #[test]
-fn a_websocket_is_refused_with_a_word() {
-    let origin = Origin::plain(|_| Reply::ok("ok"));
-    let gate = in_front_of(&origin);
-    let answer = ask(
-        &gate,
-        "GET / HTTP/1.1\r\nHost: app.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
+fn an_answer_before_the_whole_request_is_an_answer() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut http = Http::connect(gate.address());
+    http.send(format!("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", 10_000_000));
+    http.send(vec![b'x'; 100_000]);
+    let mut peer = accept(&origin, 100);
+    let stream = request(&mut peer);
+    peer.headers(stream, &[(":status", "413"), ("content-length", "4")], false);
+    peer.data(stream, "much", true);
+    peer.reset(stream, code::NO_ERROR);
+    assert_eq!(
+        (http.head().lines().next(), http.exactly(4)),
+        (Some("HTTP/1.1 413 Content Too Large"), b"much".to_vec())
     );
-    expect_502(&answer, "http_upgrade_failed");
+}
+
+#[test]
+fn an_answer_that_is_shorter_than_it_says_is_never_a_whole_one() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let mut peer = accept(&origin, 100);
+    let stream = request(&mut peer);
+    peer.headers(stream, &[(":status", "200"), ("content-length", "10")], false);
+    peer.data(stream, "four", true);
+    let (bytes, _) = http.end();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let (_, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(text.contains("Content-Length: 10\r\n") && body.len() <= 4, "{text}");
+    let log = gate.line("the request", |line| line["status"] == 200);
+    assert_eq!(log["side"], "upstream", "{log}");
 }

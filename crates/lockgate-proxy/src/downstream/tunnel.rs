@@ -1,0 +1,100 @@
+//! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it: a WebSocket (RFC 8441).
+//!
+//! Where both have connections of their own they are relayed instead: see `http`.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::body::{Fault, Tunnel, poll_pump};
+use crate::clock::{Cut, Guard, Waiting};
+use crate::metrics::http::SiteCells;
+use crate::transform::HeaderRules;
+
+/// How a tunnel ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Both sides have said that they were done.
+    Whole,
+    /// The client's has broken, or what it sent.
+    ByClient,
+    /// The endpoint's has.
+    ByEndpoint,
+}
+
+/// Moves bytes both ways until both have ended, or nothing has moved for as long as `idle`.
+///
+/// # Errors
+/// When we cut it.
+pub(super) async fn run(
+    down: &mut impl Tunnel,
+    up: &mut impl Tunnel,
+    guard: &Guard,
+    idle: Duration,
+    cells: &SiteCells,
+) -> Result<Ended, Cut> {
+    if down.begin_tunnel().is_err() {
+        return Ok(Ended::ByClient);
+    }
+    if up.begin_tunnel().is_err() {
+        return Ok(Ended::ByEndpoint);
+    }
+    let (none, watch) = (HeaderRules::default(), guard.watch());
+    guard.settle();
+    guard.idle(idle);
+    watch.waits(Waiting::Otherwise);
+    cells.upgraded.inc();
+    let (mut going, mut coming) = (Way::Open, Way::Open);
+    let ended = guard
+        .within(poll_fn(|cx| {
+            let (received, sent) = (down.taken(), down.moved());
+            if going == Way::Open {
+                match poll_pump(cx, down, up, &none, |_| {}) {
+                    Poll::Ready(Ok(())) => going = Way::Finished,
+                    Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByClient),
+                    Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByEndpoint),
+                    Poll::Pending => {}
+                }
+            }
+            // Each hears that the other has ended, and may still speak.
+            if going == Way::Finished {
+                match up.poll_end(cx) {
+                    Poll::Ready(Ok(())) => going = Way::Told,
+                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::ByEndpoint),
+                    Poll::Pending => {}
+                }
+            }
+            if coming == Way::Open {
+                match poll_pump(cx, up, down, &none, |_| {}) {
+                    Poll::Ready(Ok(())) => coming = Way::Finished,
+                    Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByEndpoint),
+                    Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByClient),
+                    Poll::Pending => {}
+                }
+            }
+            if coming == Way::Finished {
+                match down.poll_end(cx) {
+                    Poll::Ready(Ok(())) => coming = Way::Told,
+                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::ByClient),
+                    Poll::Pending => {}
+                }
+            }
+            watch.meter.received.set(watch.meter.received.get() + down.taken() - received);
+            watch.meter.sent.set(watch.meter.sent.get() + down.moved() - sent);
+            let over = going == Way::Told && coming == Way::Told;
+            if over { Poll::Ready(Ended::Whole) } else { Poll::Pending }
+        }))
+        .await;
+    cells.upgraded.dec();
+    ended
+}
+
+/// How far one direction has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Open,
+    /// All of it has left.
+    Finished,
+    /// And whoever takes it knows.
+    Told,
+}
