@@ -15,8 +15,11 @@ pub(super) const PROTOCOL: Key = Key::new(
     Is(r#""http1""#),
     r#""h2c""#,
     "What is spoken to the endpoints of a site: `\"http1\"`, `\"h2\"` (HTTP/2 over TLS, so `tls` is needed) or `\"h2c\"` \
-     (HTTP/2 without TLS, by prior knowledge, as most gRPC servers have it). Over HTTP/2 requests share connections. A \
-     `[tcp]` table relays bytes as they are and takes no pool that speaks HTTP/2.",
+     (HTTP/2 without TLS, by prior knowledge, as most gRPC servers have it). Over HTTP/2 requests share connections: up \
+     to 100 at once on each, or fewer where the endpoint says so. One that says nothing for 10 s while requests wait is \
+     sent a PING, and closed when that is not answered within 5 s. Up to 1 MB of each answer is held for a client that \
+     takes nothing. WebSockets need an endpoint that takes extended CONNECT (RFC 8441). A `[tcp]` table relays bytes as \
+     they are and takes no pool that speaks HTTP/2.",
 );
 
 pub(super) const PROXY_PROTOCOL: Key = Key::new(
@@ -75,7 +78,8 @@ pub(super) const POOL: &[Key] = &[
         Within,
         r#"{ times = 2, budget = "10%" }"#,
         "Requests are sent again, to another endpoint, when the first one gave no answer, or falls by its checks before \
-         it does: idempotent ones, and others only when nothing of them was sent. `false` never does.",
+         it does: idempotent ones, and others only when nothing of them was sent, or when over HTTP/2 the endpoint says \
+         that it did not look at them. `false` never does.",
     ),
     TLS_TO,
     PROXY_PROTOCOL,
@@ -180,7 +184,7 @@ const IDLE: &[Key] = &[
         Integer { min: 1, max: 1_000_000_000 },
         Is("10000"),
         "1000",
-        "How many requests one may carry.",
+        "How many requests one may carry, over HTTP/2 too.",
     ),
 ];
 
