@@ -345,7 +345,8 @@ impl Read for Tls {
                 .process_new_packets()
                 .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             received?;
-            self.flush();
+            // What a peer does not take that has ended: what it said before is still read.
+            let _ = Write::flush(self);
         }
     }
 }

@@ -41,11 +41,9 @@ const WRONG: &[u32] = &[
 pub(super) struct Outcome {
     /// The attacker's, by which the log knows it.
     pub(super) port: u16,
-    /// Whether the peer said goodbye or closed before all steps were sent.
-    pub(super) ended: bool,
     /// Whether the peer stopped reading instead.
     pub(super) stalled: bool,
-    /// Whether it has closed the connection in the end.
+    /// Whether it closed the connection, which the attacker never does.
     pub(super) closed: bool,
     pub(super) goaway: Option<GoAway>,
     /// Codes of RST_STREAM, with how often they came.
@@ -86,12 +84,16 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
         Some(reader) => reader.join().unwrap(),
         None => observe(&mut peer, &over),
     };
-    Outcome { port: peer.stream.local_address().port(), ended, stalled, ..seen }
+    Outcome { port: peer.stream.local_address().port(), stalled, ..seen }
 }
 
 /// The same without reading anything before the end, over whatever the peer speaks, for an attack that begins with
 /// nothing; whether the peer ended it, and its goodbye.
-pub(super) fn flood_unread<S: Read + Write>(attack: &Attack, peer: &mut Peer<S>, most: u32) -> (bool, Option<GoAway>) {
+pub(super) fn flood_unread<S: Read + Write>(
+    attack: &Attack,
+    peer: &mut Peer<S>,
+    most: u32,
+) -> (bool, Option<GoAway>) {
     let mut steps = 0..most;
     let mut ended = false;
     while !ended && !steps.is_empty() {

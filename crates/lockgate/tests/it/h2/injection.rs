@@ -307,8 +307,9 @@ fn a_head_that_is_too_long_is_answered_431_or_414() {
         let mut parts = section.chunks(16_384).peekable();
         let mut kind = kind::HEADERS;
         while let Some(part) = parts.next() {
-            let flags = if parts.peek().is_none() { flag::END_HEADERS } else { 0 };
-            peer.send(frame(kind, flags | flag::END_STREAM * u8::from(kind == kind::HEADERS), stream, part));
+            let first = if kind == kind::HEADERS { flag::END_STREAM } else { 0 };
+            let last = if parts.peek().is_none() { flag::END_HEADERS } else { 0 };
+            peer.send(frame(kind, first | last, stream, part));
             kind = kind::CONTINUATION;
         }
         peer.answer(stream)

@@ -6,8 +6,7 @@ use lockgate_testkit::{Lockgate, Origin, Serving, eventually};
 
 use serde_json::Value;
 
-use super::floods::Probe;
-use super::plain_site;
+use super::floods::{Probe, application, site};
 use crate::scene::lockgate;
 
 /// Requests that one connection begins.
@@ -15,23 +14,17 @@ const STREAMS: u32 = 100;
 /// What they may hold together.
 const MEMORY: usize = 24 * 1024 * 1024;
 
-/// An application whose `/big` is too much for any buffer.
-fn application() -> Serving {
+/// An application whose answers are too much for any buffer.
+fn large() -> Serving {
     let big = "x".repeat(8 * 1024 * 1024);
-    Origin::tcp().answering(move |request| match request.first_line() {
-        "GET /probe HTTP/1.1" => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
-        _ => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes(),
+    Origin::tcp().answering(move |_| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{big}", big.len()).into_bytes()
     })
 }
 
-fn start(origin: &Serving) -> Lockgate {
-    let toml = "rates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"1s\" }\n";
-    lockgate().start(&(toml.to_owned() + &plain_site(origin.address())))
-}
-
-fn post(peer: &mut Peer, stream: u32) {
-    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/probe")];
-    peer.headers(stream, &head, false);
+fn start(attacked: &Serving, probed: &Serving) -> Lockgate {
+    let rates = "rates = { min_in = \"1KB/s\", min_out = \"1KB/s\", grace = \"1s\" }\n";
+    lockgate().start(&(rates.to_owned() + &site(attacked, probed)))
 }
 
 /// Waits until every stream has ended, each in whatever way, while others are served; checks what they cost.
@@ -53,7 +46,6 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
         (count == STREAMS as usize).then_some(())
     });
     let more = gate.most_resident().saturating_sub(before);
-    println!("{more} bytes");
     assert!(more < MEMORY, "{more} bytes");
     probe.stop();
     drop(peer);
@@ -63,20 +55,18 @@ fn ends(gate: &Lockgate, mut peer: Peer, before: usize, probe: Probe) {
     });
 }
 
-/// CVE-2019-9517 and its kind: answers that nobody lets come.
+/// CVE-2019-9511, CVE-2019-9517: answers that nobody lets come, by the window of each stream or by the connection's.
 #[test]
 fn windows_that_never_open_hold_little_and_end() {
-    let origin = application();
-    let gate = start(&origin);
-    for windows in
-        [&[(setting::INITIAL_WINDOW_SIZE, 0)][..], &[(setting::INITIAL_WINDOW_SIZE, u32::MAX >> 1)]]
-    {
+    let (attacked, probed) = (large(), application());
+    let gate = start(&attacked, &probed);
+    for window in [0, u32::MAX >> 1] {
         let probe = Probe::start(gate.address());
         let before = gate.resident();
         let mut peer = Peer::connect(gate.address());
-        peer.settings(windows);
+        peer.settings(&[(setting::INITIAL_WINDOW_SIZE, window)]);
         for at in 0..STREAMS {
-            peer.get(2 * at + 1, "/big");
+            peer.get(2 * at + 1, "/");
         }
         ends(&gate, peer, before, probe);
     }
@@ -85,13 +75,14 @@ fn windows_that_never_open_hold_little_and_end() {
 /// "Slowloris" by streams: heads whose bodies never come.
 #[test]
 fn bodies_that_never_come_hold_little_and_end() {
-    let origin = application();
-    let gate = start(&origin);
+    let (attacked, probed) = (application(), application());
+    let gate = start(&attacked, &probed);
     let probe = Probe::start(gate.address());
     let before = gate.resident();
     let mut peer = Peer::connect(gate.address());
     for at in 0..STREAMS {
-        post(&mut peer, 2 * at + 1);
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        peer.headers(2 * at + 1, &head, false);
     }
     ends(&gate, peer, before, probe);
 }
