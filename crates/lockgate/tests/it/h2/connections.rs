@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use lockgate_testkit::h2::frame::{code, kind, setting};
 use lockgate_testkit::h2::{Client, PREFACE, Peer};
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Signal, eventually};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually};
 
 use super::plain_site;
 use crate::http::{plain_site as http1_site, secure_site};
@@ -153,6 +153,28 @@ fn a_connection_without_requests_ends_by_a_goodbye() {
     assert_eq!(fresh.goodbye().code, code::NO_ERROR);
     let goodbye = used.goodbye();
     assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
+}
+
+/// "Slowloris" before the first request: a preface, a frame or a field section that does not come to its end.
+#[test]
+fn who_does_not_come_to_a_request_is_let_go() {
+    let (site, origin) = (Site::new(), application());
+    let toml = "timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned()
+        + &plain_site(origin.address())
+        + &secure_site(&site.cert, origin.address());
+    let gate = lockgate().start(&toml);
+    let mut silent = site.client().alpn(&["h2"]).connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+    let mut half = Wire::connect(gate.address());
+    half.send(&PREFACE[..20]);
+    let mut frame = Peer::connect(gate.address());
+    frame.send([0, 0, 8, kind::PING, 0]);
+    let mut head = Peer::connect(gate.address());
+    head.frame(kind::HEADERS, 0, 1, []);
+    silent.wait_closed();
+    half.wait_closed();
+    let _ = frame.end();
+    let _ = head.end();
+    gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
 }
 
 /// RFC 8441.

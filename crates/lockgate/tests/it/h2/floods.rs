@@ -66,19 +66,30 @@ pub(super) fn application() -> Serving {
 /// A site in front of an application that is attacked. The probe asks another one: how many connections may wait for an
 /// application to accept them is no matter of ours, and who finds no place is late by a second.
 pub(super) fn site(attacked: &Serving, probed: &Serving) -> String {
-    plain_site(attacked.address())
-        + &format!("[site.\":0\".path.\"/probe\"]\nproxy = \"{}\"\n", probed.address())
+    site_for(attacked.address(), probed)
+}
+
+/// The same with the address of the attacked one.
+pub(super) fn site_for(attacked: &str, probed: &Serving) -> String {
+    let path = format!("[site.\":0\".path.\"/probe\"]\nproxy = \"{}\"\n", probed.address());
+    plain_site(attacked) + &path
 }
 
 /// Runs the attacks one after the other, and checks that each ends as it should, that whoever watches can tell why, and
 /// that it costs nobody else anything.
 fn repelled(attacks: &[Attack]) {
-    let (attacked, probed) = (application(), application());
-    let gate = lockgate().start(&site(&attacked, &probed));
+    let attacked = application();
+    repelled_before(attacked.address(), attacks);
+}
+
+/// The same before an application at this address.
+fn repelled_before(attacked: &str, attacks: &[Attack]) {
+    let probed = application();
+    let gate = lockgate().start(&site_for(attacked, &probed));
     let address = gate.address();
     // The memory of what is needed at all is there before.
     let mut peer = Peer::connect(address);
-    peer.get(1, "/");
+    peer.get(1, "/probe");
     assert_eq!(peer.answer(1).status, 200);
     drop(peer);
     let probe = Probe::start(address);
@@ -166,6 +177,16 @@ fn bodies_in_single_bytes_cost_nobody_else_anything() {
 #[test]
 fn streams_that_are_over_or_never_go_on_cost_nobody_else_anything() {
     repelled(&attacks::STREAMS);
+}
+
+/// What still waits for an answer does not keep the connection that it came over.
+#[test]
+fn floods_before_an_application_that_never_answers_end_as_well() {
+    let deaf = Origin::tcp();
+    repelled_before(&deaf.address(), &[attacks::RAPID_RESET, attacks::RAPID_RESET_OF_UPLOADS]);
+    repelled_before(&deaf.address(), &attacks::MADE_YOU_RESET);
+    repelled_before(&deaf.address(), &attacks::STREAMS);
+    repelled_before(&deaf.address(), &attacks::IDLE[2..5]);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Clients that begin much and let it lie: what they hold is little, and it ends.
 
+use std::time::Duration;
+
 use lockgate_testkit::h2::Peer;
 use lockgate_testkit::h2::frame::{kind, setting};
-use lockgate_testkit::{Lockgate, Origin, Serving, eventually};
+use lockgate_testkit::{Lockgate, Origin, Serving, Wire, eventually};
 
 use serde_json::Value;
 
-use super::floods::{Probe, application, site};
+use super::floods::{Probe, application, site, site_for};
 use crate::scene::lockgate;
 
 /// Requests that one connection begins.
@@ -85,4 +87,91 @@ fn bodies_that_never_come_hold_little_and_end() {
         peer.headers(2 * at + 1, &head, false);
     }
     ends(&gate, peer, before, probe);
+}
+
+/// Slow read (Shekyan 2012) with windows that are open: what we hold is bounded by us, not by what the client allows.
+#[test]
+fn answers_that_nobody_reads_hold_little_and_end() {
+    let (attacked, probed) = (large(), application());
+    let gate = start(&attacked, &probed);
+    let probe = Probe::start(gate.address());
+    let before = gate.resident();
+    let mut peer = Peer::connect(gate.address());
+    peer.settings(&[(setting::INITIAL_WINDOW_SIZE, u32::MAX >> 1)]);
+    peer.window_update(0, (u32::MAX >> 1) - 65_535);
+    for at in 0..STREAMS {
+        peer.get(2 * at + 1, "/");
+    }
+    let port = peer.stream.local_address().port();
+    eventually("nothing goes on", || (gate.sample("lockgate_requests_in_flight", &[]) < 1.5).then_some(()));
+    let line = gate.line("a slow reader", |line| line["client_port"] == port && line["cause"] == "too_slow");
+    assert_eq!(line["side"], "downstream", "{line}");
+    let more = gate.most_resident().saturating_sub(before);
+    assert!(more < MEMORY, "{more} bytes");
+    probe.stop();
+}
+
+/// CVE-2019-9517: bodies for an application that takes none of them are held up to the window of the connection, which is 8 MB.
+#[test]
+fn uploads_that_the_application_does_not_take_hold_no_more_than_a_window() {
+    // Its connections wait to be accepted for ever.
+    let (deaf, probed) = (Origin::tcp(), application());
+    let gate = lockgate().start(&site_for(&deaf.address(), &probed));
+    let probe = Probe::start(gate.address());
+    let before = gate.resident();
+    let mut peer = Peer::connect(gate.address());
+    // When nothing more is allowed, nothing comes any more.
+    peer.stream.limit(Duration::from_secs(1));
+    let settings = peer.read_until(kind::SETTINGS);
+    let window = settings.settings().find(|(id, _)| *id == setting::INITIAL_WINDOW_SIZE).unwrap().1;
+    // What may be sent: of the connection, then of each stream.
+    let mut allowed = [65_535, window, window, window, window];
+    for stream in [1, 3, 5, 7] {
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        peer.headers(stream, &head, false);
+    }
+    loop {
+        let open = (1..5).find(|at| allowed[*at].min(allowed[0]) >= 16_384);
+        if let Some(at) = open {
+            peer.data(2 * at as u32 - 1, [b'x'; 16_384], false);
+            allowed[0] -= 16_384;
+            allowed[at] -= 16_384;
+            continue;
+        }
+        match peer.try_next() {
+            Ok(Some(frame)) if frame.kind == kind::WINDOW_UPDATE => {
+                allowed[frame.stream.div_ceil(2) as usize] += frame.number(0);
+            }
+            Ok(Some(frame)) => assert_ne!(frame.kind, kind::GOAWAY, "{frame:?}"),
+            Ok(None) => panic!("the connection ends"),
+            Err(_) => break,
+        }
+    }
+    let more = gate.most_resident().saturating_sub(before);
+    assert!(more < MEMORY, "{more} bytes");
+    probe.stop();
+}
+
+/// RFC 7541 §4.2: how much our encoder remembers for a client is for us to say.
+#[test]
+fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
+    let (probed, reflecting) = (
+        application(),
+        Origin::tcp().answering(|request| {
+            let path = request.first_line().split(' ').nth(1).unwrap_or_default();
+            format!("HTTP/1.1 200 OK\r\nX-Path: {path}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+        }),
+    );
+    let gate = start(&reflecting, &probed);
+    let mut peer = Peer::over(Wire::connect(gate.address()));
+    peer.hello(&[(setting::HEADER_TABLE_SIZE, u32::MAX)]);
+    let before = gate.resident();
+    let long = "x".repeat(6_000);
+    for at in 0..4_000 {
+        peer.get(2 * at + 1, &format!("/{at}{long}"));
+        // What it remembers is not understood here: only that an answer comes.
+        while !peer.read().ends_stream() {}
+    }
+    let more = gate.most_resident().saturating_sub(before);
+    assert!(more < 8 * 1024 * 1024, "{more} bytes");
 }
