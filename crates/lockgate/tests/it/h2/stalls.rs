@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockgate_testkit::h2::Peer;
-use lockgate_testkit::h2::frame::{kind, setting};
+use lockgate_testkit::h2::frame::{self, code, kind, setting};
+use lockgate_testkit::h2::{GoAway, Peer};
 use lockgate_testkit::{Lockgate, Origin, Serving, Wire, eventually};
 
 use serde_json::Value;
@@ -174,4 +174,41 @@ fn a_client_that_offers_a_huge_table_makes_us_remember_no_more() {
     }
     let more = gate.most_resident().saturating_sub(before);
     assert!(more < 8 * 1024 * 1024, "{more} bytes");
+}
+
+/// RFC 9113 §5.1: what comes for a stream that is over is let pass for a while, since it may have been on its way. Whoever
+/// goes on beyond that means no good, though each byte is within the window of the connection.
+#[test]
+fn data_for_streams_that_are_over_ends_the_connection() {
+    const MOST: u32 = 512 * 1024 * 1024;
+    let (attacked, probed) = (application(), application());
+    let gate = lockgate().start(&site(&attacked, &probed));
+    let probe = Probe::start(gate.address());
+    let mut peer = Peer::connect(gate.address());
+    // One that keeps the connection from being idle, and one that breaks the rules until it is reset.
+    for stream in [1, 3] {
+        let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+        peer.headers(stream, &head, false);
+    }
+    peer.window_update(3, u32::MAX >> 1);
+    let (mut allowed, mut sent, mut goaway) = (65_535, 0, None);
+    while sent < MOST && goaway.is_none() {
+        while allowed < 16_384 && goaway.is_none() {
+            match peer.try_next() {
+                Ok(Some(frame)) if frame.kind == kind::GOAWAY => goaway = Some(GoAway::of(&frame)),
+                Ok(Some(frame)) if frame.kind == kind::WINDOW_UPDATE && frame.stream == 0 => {
+                    allowed += frame.number(0);
+                }
+                Ok(Some(_)) => {}
+                end => panic!("no goodbye: {end:?} behind {sent} bytes"),
+            }
+        }
+        // A peer that has closed has said why.
+        let _ = peer.try_send(frame::frame(kind::DATA, 0, 3, [b'x'; 16_384]));
+        allowed = allowed.saturating_sub(16_384);
+        sent += 16_384;
+    }
+    let goaway = goaway.unwrap_or_else(|| panic!("{sent} bytes are taken"));
+    assert_eq!(goaway.code, code::ENHANCE_YOUR_CALM, "{goaway:?}");
+    probe.stop();
 }
