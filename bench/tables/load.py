@@ -290,13 +290,14 @@ class H2load:
 def spoken(process, seconds):
     """What a generator prints until it ends, within so many seconds."""
     try:
-        return process.popen.communicate(timeout=seconds)[0]
+        return process.popen.communicate(timeout=seconds)[0] or process.said()
     except subprocess.TimeoutExpired:
         return ""
 
 
 def h2load(program, port, job, seconds, cores=OTHERS):
     """Weighs the program over one run of h2load, its few handshakes included."""
+    seconds = math.ceil(seconds)  # it takes whole ones
     program.until_quiet()
     before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
     process = job.start(port, cores, seconds)
