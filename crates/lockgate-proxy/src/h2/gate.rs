@@ -5,6 +5,7 @@
 //! -9515, -9513, -9518), requests that are taken back at once (CVE-2023-44487). What the h2 crate bounds by itself is not
 //! counted again: CONTINUATION, field sections, tiny DATA, streams that we must reset (CVE-2025-8671).
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use lockgate_http::h2::frames::{self, Frame, Scanner};
@@ -17,6 +18,8 @@ const UPDATES: u64 = 256;
 /// Bytes that we send for one more of them. Clients tell of what they have used in pieces of a DATA frame or more, for
 /// the stream and for the connection.
 const BYTES_AN_UPDATE: u64 = 512;
+/// Streams that are over and remembered: as many as may be open at once, by default.
+const OVER: usize = 128;
 /// Priorities that are remembered until somebody asks for them.
 const PRIORITIES: usize = 128;
 
@@ -98,6 +101,8 @@ pub struct Gate {
     control: Bucket,
     updates: u64,
     priorities: Vec<(u32, Priority)>,
+    /// Streams that ended before their bodies did, the last of them.
+    over: VecDeque<u32>,
     violation: Option<Violation>,
 }
 
@@ -112,6 +117,7 @@ impl Gate {
             control: Bucket::new(control, now),
             updates: 0,
             priorities: Vec::new(),
+            over: VecDeque::new(),
             violation: None,
         }
     }
@@ -126,14 +132,23 @@ impl Gate {
         std::mem::take(&mut self.priorities)
     }
 
+    /// A stream is over, and its client may not have finished: what still comes of its body is of use to nobody.
+    pub fn ends(&mut self, stream: u32) {
+        if self.over.len() == OVER {
+            self.over.pop_front();
+        }
+        self.over.push_back(stream);
+    }
+
     /// Looks at bytes that have come, when so many were sent.
     pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
         let now = self.clock.now();
-        let Self { scanner, resets, control, updates, priorities, violation, .. } = self;
+        let Self { scanner, resets, control, updates, priorities, over, violation, .. } = self;
         scanner.scan(bytes, |frame| {
             let found = match frame.kind {
                 frames::HEADERS => None,
-                frames::DATA if frame.length > 0 || frame.flags & frames::END_STREAM != 0 => None,
+                frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
+                frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
                 // One to a SETTINGS that we never sent ends the connection by itself; of PING we send one at the most.
                 frames::SETTINGS if frame.flags & frames::ACK != 0 => None,
                 frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
@@ -207,6 +222,18 @@ mod tests {
             gate.see(&frame(kind, flags, 1, payload).repeat(1_000), 0);
             assert_eq!(gate.violation(), None, "{kind}");
         }
+    }
+
+    #[test]
+    fn data_for_a_stream_that_is_over_is_of_use_to_nobody() {
+        let mut gate = gate();
+        let data = frame(frames::DATA, 0, 3, &[1; 100]);
+        gate.see(&data.repeat(100), 0);
+        gate.ends(3);
+        gate.see(&data.repeat(10), 0);
+        assert_eq!(gate.violation(), None);
+        gate.see(&data, 0);
+        assert_eq!(gate.violation(), Some(Violation::Control));
     }
 
     #[test]

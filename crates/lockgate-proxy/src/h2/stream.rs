@@ -82,6 +82,12 @@ impl Drop for Stream {
             self.reset(Reason::INTERNAL_ERROR);
         }
         self.turns.forget(self.id);
+        if !self.incoming.is_ended()
+            && let Ok(mut carrier) = self.carrier.try_borrow_mut()
+            && let Some(gate) = carrier.gate()
+        {
+            gate.ends(self.id);
+        }
     }
 }
 

@@ -88,12 +88,12 @@ pub(super) fn flood(attack: &Attack, to: SocketAddr, most: u32) -> Outcome {
 }
 
 /// The same without reading anything before the end, over whatever the peer speaks, for an attack that begins with
-/// nothing; whether the peer ended it, and its goodbye.
+/// nothing; the peer's goodbye.
 pub(super) fn flood_unread<S: Read + Write>(
     attack: &Attack,
     peer: &mut Peer<S>,
     most: u32,
-) -> (bool, Option<GoAway>) {
+) -> Option<GoAway> {
     let mut steps = 0..most;
     let mut ended = false;
     while !ended && !steps.is_empty() {
@@ -101,7 +101,7 @@ pub(super) fn flood_unread<S: Read + Write>(
         ended = peer.try_send(bytes).is_err();
     }
     let (frames, _) = peer.end();
-    (ended, GoAway::last(&frames))
+    GoAway::last(&frames)
 }
 
 /// Reads to the end, and says when it comes or is announced.
