@@ -102,6 +102,21 @@ fn rustls_stays_in_the_room_of_tls() {
 }
 
 #[test]
+fn the_h2_crate_stays_in_the_rooms_that_speak_http_2() {
+    let sources = sources();
+    let rooms = [
+        "crates/lockgate-proxy/src/h2/",
+        "crates/lockgate-proxy/src/downstream/http2.rs",
+        "crates/lockgate/src/prober/check/h2.rs",
+        "crates/lockgate-load/",
+        "crates/lockgate-testkit/",
+    ];
+    let elsewhere = |source: &Source| !rooms.iter().any(|room| source.is_in(room));
+    let words = ["use h2::", "h2::client::", "h2::server::"];
+    report(words.into_iter().flat_map(|word| uses(&sources, word, elsewhere)));
+}
+
+#[test]
 fn unsafe_stays_in_the_room_of_system_calls() {
     let sources = sources();
     let word = "unsafe";
