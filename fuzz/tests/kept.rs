@@ -15,6 +15,7 @@ fn every_kept_input_holds() {
     replay("h1_response", lockgate_fuzz::h1_response);
     replay("h2_frames", lockgate_fuzz::h2_frames);
     replay("h2_head", lockgate_fuzz::h2_head);
+    replay("hpack", lockgate_fuzz::hpack);
     replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);

@@ -9,6 +9,7 @@
 //! - [`readings`]: what servers are known to take one path for.
 //! - [`h1`]: bytes to heads, how long a body is, bodies, and heads to bytes.
 //! - [`h2`]: fields of HTTP/2 to heads, and a look at its frames.
+//! - [`hpack`]: the heads of HTTP/2, compressed.
 //! - [`forwarding`]: what an intermediary must change on the way.
 //! - [`priority`]: which answer is wanted first (RFC 9218).
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
@@ -22,6 +23,7 @@ pub mod forwarding;
 pub mod h1;
 pub mod h2;
 pub mod head;
+pub mod hpack;
 pub mod priority;
 pub mod readings;
 pub mod status;

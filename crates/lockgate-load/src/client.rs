@@ -1,6 +1,7 @@
 //! One client: a connection at a time to each peer, and one exchange after the other.
 
 mod bytes;
+pub(crate) mod h2;
 mod http;
 mod link;
 mod messages;
@@ -74,8 +75,10 @@ pub(crate) async fn open(
     done: &mut Done,
 ) -> Result<Link, Fault> {
     let mut link = connect(&target.peer, address, scratch).await?;
-    if let Ask::WebSocket(asked) = &target.ask {
-        messages::upgrade(&mut link, &asked.head, scratch, done).await?;
+    match &target.ask {
+        Ask::WebSocket(asked) => messages::upgrade(&mut link, &asked.head, scratch, done).await?,
+        Ask::Http2(_) => h2::check(&link)?,
+        Ask::Http(_) | Ask::Bytes(_) => {}
     }
     Ok(link)
 }
@@ -103,7 +106,7 @@ pub(crate) async fn look(
     }
     match &target.ask {
         Ask::WebSocket(_) => messages::look(link, scratch, done).await,
-        Ask::Http(_) | Ask::Bytes(_) => match link.read_now(done).await {
+        Ask::Http(_) | Ask::Http2(_) | Ask::Bytes(_) => match link.read_now(done).await {
             None => Ok(true),
             // To connections without a request some servers say so before they close them (RFC 9110 §15.5.9).
             Some(true) if !link.inbox.bytes().get(8..).is_some_and(|rest| rest.starts_with(b" 408 ")) => {
@@ -127,6 +130,7 @@ pub(crate) async fn exchange(
 ) -> Result<(), Fault> {
     match &target.ask {
         Ask::Http(request) => http::exchange(link, request, &target.expect, scratch, done).await?,
+        Ask::Http2(request) => h2::exchange(link, request, &target.expect, scratch, done).await?,
         Ask::WebSocket(asked) => {
             messages::exchange(link, &asked.message, &target.expect, scratch, done).await?
         }

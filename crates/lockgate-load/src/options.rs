@@ -19,10 +19,13 @@ use crate::expect::{Expect, Length};
 use crate::plan::{Loop, Plan, Stage, Until};
 use crate::profile::{Profile, ProfileError, Rates};
 use crate::schedule::Schedule;
-use crate::target::{Ask, Body, Peer, Request, Scheme, Target, Through, Url, UrlError, Varying, WebSocket};
+use crate::target::{
+    Ask, Body, Http2, Peer, Request, Scheme, Target, Through, Url, UrlError, Varying, WebSocket,
+};
 
 /// How long a stage lasts where nothing was said.
 pub const USUAL: Duration = Duration::from_secs(10);
+const USER_AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 
 /// What can be said of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +38,8 @@ pub struct Options {
     pub weights: Vec<u32>,
     /// See [`Plan`].
     pub connections: usize,
+    /// See [`Plan`]: with a number of them HTTP/2 is spoken.
+    pub streams: Option<usize>,
     /// See [`Plan`].
     pub per_connection: Option<u64>,
     /// See [`Plan`].
@@ -154,6 +159,7 @@ impl Options {
             command: self.command.clone(),
             targets: self.targets()?,
             connections: self.connections,
+            streams: self.streams,
             per_connection: self.per_connection,
             threads: self.threads.min(self.connections),
             cpus: self.cpus.clone(),
@@ -184,6 +190,7 @@ impl Options {
             return together("--proxy-user needs --proxy");
         }
         self.check_for_schemes()?;
+        self.check_for_http2()?;
         if let Some(method) = self.method.as_ref().filter(|method| !is_token(method.as_bytes())) {
             return Err(OptionsError::Field(method.clone(), "a method is letters"));
         }
@@ -212,6 +219,7 @@ impl Options {
             schemes.iter().any(|scheme| matches!(scheme, Scheme::Https | Scheme::Wss | Scheme::Tls));
         let (tls, over_tls) = (&self.tls, "https, wss and tls");
         for (option, said, fits, fitting) in [
+            ("--http2", self.streams.is_some(), all_http, "http and https"),
             ("--method", self.method.is_some(), all_http, "http and https"),
             ("--header", !self.headers.is_empty(), !some_bytes, "http, https, ws and wss"),
             ("--header-any", !self.varying.is_empty(), all_http, "http and https"),
@@ -239,6 +247,31 @@ impl Options {
             return Err(OptionsError::Together(text.to_owned()));
         }
         Ok(())
+    }
+
+    /// What HTTP/1 has and HTTP/2 has not (RFC 9113 §8.2.2, §8.5).
+    fn check_for_http2(&self) -> Result<(), OptionsError> {
+        const OF_CONNECTIONS: [&str; 5] =
+            ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+        if self.streams.is_none() {
+            return Ok(());
+        }
+        if self.method.as_deref() == Some("CONNECT") {
+            return Err(OptionsError::Field(
+                "CONNECT".to_owned(),
+                "over HTTP/2 it opens a tunnel, which is no request",
+            ));
+        }
+        if self.varying.iter().any(|field| field.name.eq_ignore_ascii_case("host")) {
+            return Err(OptionsError::Field(
+                "Host".to_owned(),
+                "it is no field of HTTP/2, and one with each request: say -H",
+            ));
+        }
+        match OF_CONNECTIONS.into_iter().find(|name| self.says(name)) {
+            Some(name) => Err(OptionsError::Field(name.to_owned(), "HTTP/2 has no fields of a connection")),
+            None => Ok(()),
+        }
     }
 
     fn stages(&self) -> Result<Vec<Stage>, OptionsError> {
@@ -297,6 +330,7 @@ impl Options {
     fn connector(&self, scheme: Scheme) -> Result<Option<Arc<Connector>>, OptionsError> {
         // Bytes are of no protocol that could be named.
         let alpn = match scheme {
+            Scheme::Https if self.streams.is_some() => vec![b"h2".to_vec()],
             Scheme::Https | Scheme::Wss => vec![b"http/1.1".to_vec()],
             Scheme::Tls => Vec::new(),
             Scheme::Http | Scheme::Ws | Scheme::Tcp => return Ok(None),
@@ -348,9 +382,13 @@ impl Options {
             Scheme::Http | Scheme::Https => {
                 let usual = if self.body.is_empty() { "GET" } else { "POST" };
                 let method = self.method.as_deref().unwrap_or(usual);
-                let mut head = self.head(method, url);
                 let wants_length = !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
-                if wants_length && !self.says("content-length") && !self.says("transfer-encoding") {
+                let wants_length = wants_length && !self.says("content-length");
+                if self.streams.is_some() {
+                    return Ask::Http2(self.http2(method, url, wants_length));
+                }
+                let mut head = self.head(method, url);
+                if wants_length && !self.says("transfer-encoding") {
                     encode::content_length(&mut head, self.body.len() as u64);
                 }
                 if self.per_connection == Some(1) && !self.says("connection") {
@@ -370,6 +408,37 @@ impl Options {
         }
     }
 
+    /// The same request over HTTP/2 (RFC 9113 §8.3.1).
+    fn http2(&self, method: &str, url: &Url, wants_length: bool) -> Http2 {
+        let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
+        let authority = host.map_or_else(|| url.authority(), |(_, value)| value.clone());
+        let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
+        let mut fields = vec![
+            (":method".to_owned(), method.to_owned()),
+            (":scheme".to_owned(), scheme.to_owned()),
+            (":authority".to_owned(), authority),
+            (":path".to_owned(), url.target.clone()),
+        ];
+        let mut usual = |name: &str, value: &str| {
+            if !self.says(name) {
+                fields.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        usual("user-agent", USER_AGENT);
+        usual("accept", "*/*");
+        if wants_length {
+            usual("content-length", &self.body.len().to_string());
+        }
+        let said = self.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
+        fields.extend(said.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
+        let varying = self
+            .varying
+            .iter()
+            .map(|field| Varying { name: field.name.to_ascii_lowercase(), values: field.values.clone() });
+        let varying = varying.collect();
+        Http2 { method: Method::of(method.as_bytes()), fields, varying, body: self.body.clone() }
+    }
+
     /// The first line and the fields that were asked for; without an end.
     pub(crate) fn head(&self, method: &str, url: &Url) -> Vec<u8> {
         let mut head = Vec::new();
@@ -378,11 +447,7 @@ impl Options {
             encode::field(&mut head, b"Host", url.authority().as_bytes());
         }
         if !self.says("user-agent") {
-            encode::field(
-                &mut head,
-                b"User-Agent",
-                concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes(),
-            );
+            encode::field(&mut head, b"User-Agent", USER_AGENT.as_bytes());
         }
         if !self.says("accept") {
             encode::field(&mut head, b"Accept", b"*/*");

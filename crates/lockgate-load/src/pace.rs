@@ -33,7 +33,7 @@ pub(crate) struct Turn {
 /// One client, as the pace sees it.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Set once the client runs: it is one task, whose waker stays the same.
+    /// Set once the client runs: it is one task, whose waker stays the same, or one of several that a task has.
     waker: RefCell<Option<Waker>>,
     turn: Cell<Option<Turn>>,
     waiting: Cell<bool>,
@@ -80,6 +80,8 @@ pub(crate) struct Pace {
     unsent: Cell<u64>,
     /// Turns that were due when the stage was ended early.
     cut: Cell<u64>,
+    /// Deadlines that have passed.
+    expired: Cell<u64>,
     over: RefCell<Option<Waker>>,
 }
 
@@ -97,6 +99,7 @@ impl Pace {
             alarm: Timer::new()?,
             unsent: Cell::new(0),
             cut: Cell::new(0),
+            expired: Cell::new(0),
             over: RefCell::default(),
         })
     }
@@ -318,12 +321,18 @@ impl Pace {
         self.slots[client].overdue.get()
     }
 
+    /// How often a deadline was found to have passed: who has many clients need not look at each of them.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired.get()
+    }
+
     /// Wakes those whose deadlines have passed; asked for every few milliseconds. With `all`, those too who have time.
     pub(crate) fn sweep(&self, all: bool) {
         let now = self.now();
         for slot in &self.slots {
             if slot.deadline.get().is_some_and(|deadline| all || deadline <= now) {
                 slot.overdue.set(true);
+                self.expired.set(self.expired.get() + 1);
                 if let Some(waker) = &*slot.waker.borrow() {
                     waker.wake_by_ref();
                 }

@@ -37,6 +37,8 @@ pub struct Description {
     pub model: Model,
     /// Connections at once, over all threads.
     pub connections: usize,
+    /// Streams of each of them at once, where HTTP/2 is spoken.
+    pub streams: Option<usize>,
     /// Threads of the generator.
     pub threads: usize,
     /// CPUs that they are pinned to.
@@ -279,6 +281,12 @@ pub enum Failure {
     Unsent,
     /// The connection ended before the answer was whole.
     Closed,
+    /// The server reset the stream of HTTP/2 that the request was on.
+    Reset,
+    /// It refused the stream, and did nothing about the request.
+    Refused,
+    /// It ended the connection of HTTP/2 for an error, or twice before it did anything about the request.
+    Goaway,
     /// What came is no answer.
     Garbage,
     /// The answer has another status than was expected.
@@ -291,13 +299,16 @@ pub enum Failure {
 
 impl Failure {
     /// Each once, in the order in which they are reported.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Connect,
         Self::Proxy,
         Self::Tls,
         Self::Timeout,
         Self::Unsent,
         Self::Closed,
+        Self::Reset,
+        Self::Refused,
+        Self::Goaway,
         Self::Garbage,
         Self::Status,
         Self::Length,
@@ -313,6 +324,9 @@ impl Failure {
             Self::Timeout => "timeout",
             Self::Unsent => "unsent",
             Self::Closed => "closed",
+            Self::Reset => "reset",
+            Self::Refused => "refused",
+            Self::Goaway => "goaway",
             Self::Garbage => "garbage",
             Self::Status => "status",
             Self::Length => "length",

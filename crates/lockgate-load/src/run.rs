@@ -176,6 +176,7 @@ fn describe(plan: &Plan) -> Description {
         targets: plan.targets.iter().map(|target| target.written.clone()).collect(),
         model: if open { Model::Open } else { Model::Closed },
         connections: plan.connections,
+        streams: plan.streams,
         threads: plan.threads,
         cpus: plan.cpus.iter().copied().take(plan.threads).collect(),
         timeout: plan.timeout,

@@ -89,6 +89,8 @@ pub struct Through {
 pub enum Ask {
     /// A request of HTTP/1.1.
     Http(Request),
+    /// A request of HTTP/2.
+    Http2(Http2),
     /// A message over WebSocket, which comes back.
     WebSocket(WebSocket),
     /// Bytes that come back, or others that come instead.
@@ -103,6 +105,19 @@ pub struct Request {
     /// The head up to what changes from request to request; with its empty line where nothing does.
     pub head: Vec<u8>,
     /// Fields of which each request has one value out of several.
+    pub varying: Vec<Varying>,
+    /// What follows the head.
+    pub body: Body,
+}
+
+/// A request of HTTP/2, as far as it is always the same.
+#[derive(Debug)]
+pub struct Http2 {
+    /// Its method, which says whether the answer has a body.
+    pub method: Method,
+    /// Pseudo-fields, and fields behind them; names without capital letters (RFC 9113 §8.2).
+    pub fields: Vec<(String, String)>,
+    /// Fields of which each request has one value out of several, likewise.
     pub varying: Vec<Varying>,
     /// What follows the head.
     pub body: Body,

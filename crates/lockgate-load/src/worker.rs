@@ -1,5 +1,7 @@
 //! One thread of the generator: its clients, its share of each stage, and what came of it.
 
+mod streams;
+
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
@@ -22,6 +24,8 @@ use crate::pace::{Moment, Own, Pace, Turn, nanoseconds};
 use crate::plan::{Plan, Stage};
 use crate::result::{Failure, Tally};
 use crate::target::Target;
+
+use streams::Streams;
 
 /// How often deadlines are looked at, in time.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
@@ -145,7 +149,7 @@ async fn work(setup: Setup) -> io::Result<()> {
     let Setup { plan, thread, clients, stop, orders, news } = setup;
     let own = Own { first: thread, stride: plan.threads };
     let worker = Rc::new(Worker {
-        pace: Pace::new(clients)?,
+        pace: Pace::new(clients * plan.streams.unwrap_or(1))?,
         blocks: Blocks::new(),
         tally: RefCell::default(),
         second: Cell::new((0, 0)),
@@ -161,7 +165,13 @@ async fn work(setup: Setup) -> io::Result<()> {
         tokio::task::spawn_local(async move { line.run().await });
     }
     for client in 0..clients {
-        tokio::task::spawn_local(Rc::clone(&worker).client(client));
+        let worker = Rc::clone(&worker);
+        match worker.plan.streams {
+            None => drop(tokio::task::spawn_local(worker.client(client))),
+            Some(streams) => {
+                drop(tokio::task::spawn_local(Streams::new(worker, client * streams, streams).run()));
+            }
+        }
     }
     let timer = Timer::new()?;
     let mut dealing = pin!(worker.pace.run());

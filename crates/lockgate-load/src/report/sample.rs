@@ -16,6 +16,7 @@ pub(crate) fn report(stages: &[&str]) -> Report {
             targets: vec!["https://a.example/".to_owned()],
             model: Model::Closed,
             connections: 64,
+            streams: None,
             threads: 2,
             cpus: vec![0, 1],
             timeout: Duration::from_secs(10),

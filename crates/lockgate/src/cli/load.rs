@@ -79,6 +79,12 @@ pub(super) struct LoadTyped {
     /// Connections at once, over all threads [default: 10; 6 with --page]
     #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "How much")]
     connections: Option<usize>,
+    /// Speak HTTP/2: agreed on by ALPN with https, known beforehand with http
+    #[arg(long, help_heading = "How much")]
+    http2: bool,
+    /// Requests at once on each connection, with --http2 [default: 1]
+    #[arg(long, value_name = "N", value_parser = at_least_one, requires = "http2", help_heading = "How much")]
+    streams: Option<usize>,
     /// How long, per stage: 10s, 500ms, 5m [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
     duration: Option<Duration>,
@@ -242,8 +248,10 @@ pub(super) struct LoadTyped {
 }
 
 /// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
-const NOT_OF_PAGES: [&str; 31] = [
+const NOT_OF_PAGES: [&str; 33] = [
     "weights",
+    "http2",
+    "streams",
     "duration",
     "rounds",
     "warm_up",
@@ -304,6 +312,7 @@ impl LoadTyped {
             urls: self.urls,
             weights: self.weights,
             connections: self.connections.unwrap_or(if self.page { 6 } else { 10 }),
+            streams: self.http2.then(|| self.streams.unwrap_or(1)),
             per_connection: self.per_connection,
             threads: self.threads,
             cpus: self.cpus,

@@ -37,6 +37,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         urls: urls.iter().map(ToString::to_string).collect(),
         weights: Vec::new(),
         connections: 1,
+        streams: None,
         per_connection: None,
         threads: 1,
         cpus: Vec::new(),

@@ -1,0 +1,214 @@
+//! Huffman coding of strings (RFC 7541 §5.2, Appendix B).
+//!
+//! The code is canonical: codes of one length follow each other in the order of their symbols, and those of the next
+//! length come after them. So the lengths say everything, and the tables are made of them when this is compiled.
+
+use super::HpackError;
+
+/// How many bits the code of each byte has, and last that of the end of a string.
+const LENGTHS: [u8; 257] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
+    28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
+    6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7,
+    8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7,
+    15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24,
+    23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23,
+    23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25, 26,
+    26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20,
+    21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27,
+    27, 27, 26, 30,
+];
+const END: usize = 256;
+const LONGEST: usize = 30;
+/// So many bits are looked up at once: the codes of what heads are made of have no more.
+const FAST: u32 = 10;
+
+/// Everything that is known of the code.
+struct Code {
+    /// Symbols in the order of their codes.
+    symbols: [u16; 257],
+    /// The first code of each length, and where its symbol is in `symbols`.
+    first: [u32; LONGEST + 2],
+    place: [u16; LONGEST + 2],
+    /// The code of each symbol.
+    codes: [u32; 257],
+    /// The symbol and length of the code that the index begins with; of length 0 where that is a longer one.
+    fast: [(u8, u8); 1 << FAST],
+}
+
+static CODE: Code = Code::new();
+
+impl Code {
+    const fn new() -> Self {
+        let mut made = Self {
+            symbols: [0; 257],
+            first: [0; LONGEST + 2],
+            place: [0; LONGEST + 2],
+            codes: [0; 257],
+            fast: [(0, 0); 1 << FAST],
+        };
+        let (mut code, mut place, mut length) = (0, 0, 1);
+        while length <= LONGEST {
+            made.first[length] = code;
+            made.place[length] = place as u16;
+            let mut symbol = 0;
+            while symbol < LENGTHS.len() {
+                if LENGTHS[symbol] as usize == length {
+                    made.symbols[place] = symbol as u16;
+                    made.codes[symbol] = code;
+                    if length <= FAST as usize {
+                        let spare = FAST as usize - length;
+                        let mut rest = 0;
+                        while rest < 1 << spare {
+                            made.fast[(code as usize) << spare | rest] = (symbol as u8, length as u8);
+                            rest += 1;
+                        }
+                    }
+                    code += 1;
+                    place += 1;
+                }
+                symbol += 1;
+            }
+            code <<= 1;
+            length += 1;
+        }
+        made.first[LONGEST + 1] = u32::MAX;
+        made.place[LONGEST + 1] = place as u16;
+        made
+    }
+
+    /// The symbol and length of the code that `bits` begins with.
+    fn find(&self, bits: u64) -> (usize, u32) {
+        let mut length = FAST as usize + 1;
+        loop {
+            let code = (bits >> (64 - length)) as u32;
+            let count = u32::from(self.place[length + 1] - self.place[length]);
+            // Every sequence of bits begins with a code, the last of which are all ones.
+            if code < self.first[length] + count || length == LONGEST {
+                let place = usize::from(self.place[length]) + (code - self.first[length]) as usize;
+                return (usize::from(self.symbols[place]), length as u32);
+            }
+            length += 1;
+        }
+    }
+}
+
+/// Decodes a string onto `out`, at most 8 bytes for 5.
+pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+    let mut rest = coded;
+    // From the highest bit on; behind what is there all are ones, which is what padding is.
+    let (mut bits, mut have) = (0_u64, 0_u32);
+    loop {
+        if have < LONGEST as u32 {
+            while have <= 56 {
+                let Some((byte, behind)) = rest.split_first() else { break };
+                bits |= u64::from(*byte) << (56 - have);
+                have += 8;
+                rest = behind;
+            }
+        }
+        let padded = bits | u64::MAX.checked_shr(have).unwrap_or(0);
+        let (symbol, length) = match CODE.fast[(padded >> (64 - FAST)) as usize] {
+            (symbol, length) if length > 0 => (usize::from(symbol), u32::from(length)),
+            _ => CODE.find(padded),
+        };
+        if length > have {
+            // Padding is less than a byte, and the beginning of the end of a string: ones.
+            let is_padding = have < 8 && bits.leading_ones() >= have;
+            return if is_padding { Ok(()) } else { Err(HpackError::Huffman) };
+        }
+        if symbol == END {
+            return Err(HpackError::Huffman);
+        }
+        out.push(symbol as u8);
+        bits <<= length;
+        have -= length;
+    }
+}
+
+/// How many bytes a string takes when it is coded.
+pub(super) fn encoded_len(text: &[u8]) -> usize {
+    let bits: usize = text.iter().map(|byte| usize::from(LENGTHS[usize::from(*byte)])).sum();
+    bits.div_ceil(8)
+}
+
+/// Codes a string.
+pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+    let (mut bits, mut have) = (0_u64, 0_u32);
+    for byte in text {
+        let length = u32::from(LENGTHS[usize::from(*byte)]);
+        bits = bits << length | u64::from(CODE.codes[usize::from(*byte)]);
+        have += length;
+        while have >= 8 {
+            have -= 8;
+            out.push((bits >> have) as u8);
+        }
+    }
+    if have > 0 {
+        out.push((bits << (8 - have)) as u8 | 0xff >> have);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(coded: &[u8]) -> Result<Vec<u8>, HpackError> {
+        let mut out = Vec::new();
+        decode(coded, &mut out).map(|()| out)
+    }
+
+    /// RFC 7541, Appendix B: the first and last of several lengths.
+    #[test]
+    fn codes_are_those_of_the_rfc() {
+        for (symbol, code) in [
+            (b'0'.into(), 0x0),
+            (b't'.into(), 0x9),
+            (b' '.into(), 0x14),
+            (b':'.into(), 0x5c),
+            (b'&'.into(), 0xf8),
+            (b'X'.into(), 0xfc),
+            (b'\\'.into(), 0x7fff0),
+            (0, 0x1ff8),
+            (1, 0x7fffd8),
+            (9, 0xffffea),
+            (10, 0x3ffffffc),
+            (249, 0xffffffe),
+            (255, 0x3ffffee),
+            (END, 0x3fffffff),
+        ] {
+            assert_eq!(CODE.codes[symbol], code, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn every_byte_comes_back_in_any_company() {
+        for first in 0..=255 {
+            for second in 0..=255 {
+                let text = [b'a', first, second];
+                let mut coded = Vec::new();
+                encode(&text, &mut coded);
+                assert_eq!(coded.len(), encoded_len(&text));
+                assert_eq!(decoded(&coded).as_deref(), Ok(&text[..]));
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_less_than_a_byte_of_ones() {
+        // '0' is five zeros.
+        assert_eq!(decoded(&[0b0000_0111]).as_deref(), Ok(&b"0"[..]));
+        assert_eq!(decoded(&[]).as_deref(), Ok(&b""[..]));
+        for coded in [
+            &[0b0000_0110][..],
+            &[0b0000_0111, 0xff],
+            &[0xff],
+            &[0b0000_0000],
+            &[0xff, 0xff, 0xff, 0xff],
+            &[0xff, 0xff, 0xff, 0xfc],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        ] {
+            assert_eq!(decoded(coded), Err(HpackError::Huffman), "{coded:x?}");
+        }
+    }
+}

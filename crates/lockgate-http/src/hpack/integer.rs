@@ -1,0 +1,88 @@
+//! Numbers (RFC 7541 §5.1): a few bits of a byte, and more bytes where these do not suffice.
+
+use super::HpackError;
+
+/// Nothing that is sent is as large; five bytes take every number below.
+const MOST: usize = 1 << 28;
+
+/// Reads a number whose first byte has `bits` bits of it, from the front of `rest`.
+pub(super) fn decode(rest: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
+    let full = (1 << bits) - 1;
+    let first = usize::from(take(rest)?) & full;
+    if first < full {
+        return Ok(first);
+    }
+    let mut number = full;
+    for shift in [0, 7, 14, 21, 28] {
+        let byte = usize::from(take(rest)?);
+        number += (byte & 0x7f) << shift;
+        if number > MOST {
+            return Err(HpackError::Number);
+        }
+        if byte & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    Err(HpackError::Number)
+}
+
+/// Writes a number, of which the first byte has `bits` bits beside those of `marks`.
+pub(super) fn encode(out: &mut Vec<u8>, marks: u8, bits: u32, number: usize) {
+    let full = (1 << bits) - 1;
+    if number < full {
+        out.push(marks | number as u8);
+        return;
+    }
+    out.push(marks | full as u8);
+    let mut left = number - full;
+    while left >= 0x80 {
+        out.push(0x80 | (left & 0x7f) as u8);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+pub(super) fn take(rest: &mut &[u8]) -> Result<u8, HpackError> {
+    let (first, behind) = rest.split_first().ok_or(HpackError::Cut)?;
+    *rest = behind;
+    Ok(*first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7541 §C.1, and numbers at the edges.
+    #[test]
+    fn numbers_are_written_as_the_rfc_has_them() {
+        for (number, bits, bytes) in [
+            (10, 5, &[0b01010][..]),
+            (1337, 5, &[0b11111, 0b1001_1010, 0b0000_1010]),
+            (42, 8, &[42]),
+            (30, 5, &[30]),
+            (31, 5, &[31, 0]),
+            (MOST, 7, &[127, 0x81, 0xff, 0xff, 0x7f]),
+        ] {
+            let mut out = Vec::new();
+            encode(&mut out, 0, bits, number);
+            assert_eq!(out, bytes, "{number}");
+            let mut rest = &out[..];
+            assert_eq!((decode(&mut rest, bits), rest), (Ok(number), &[][..]));
+            for cut in 0..bytes.len() {
+                assert_eq!(decode(&mut &bytes[..cut], bits), Err(HpackError::Cut));
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_nobody_needs_are_refused() {
+        for bytes in [
+            &[31, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..],
+            &[31, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00],
+            &[31, 0xff, 0xff, 0xff, 0xff, 0x7f],
+            &[31, 0x80, 0x80, 0x80, 0x80, 0x01],
+        ] {
+            assert_eq!(decode(&mut &bytes[..], 5), Err(HpackError::Number), "{bytes:?}");
+        }
+    }
+}

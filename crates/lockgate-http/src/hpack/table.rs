@@ -1,0 +1,200 @@
+//! The tables that fields are looked up in: one that is always the same, and one that fields are put into (RFC 7541 §2.3).
+
+use std::collections::VecDeque;
+
+/// What an entry counts beside its bytes (RFC 7541 §4.1).
+pub(super) const OVERHEAD: usize = 32;
+
+/// Names and values of the dynamic table, in one piece of memory of at most twice its size.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The newest first.
+    entries: VecDeque<Entry>,
+    text: Vec<u8>,
+    size: usize,
+    most: usize,
+}
+
+/// Where in the text a name begins, and how long it and the value behind it are.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    start: usize,
+    name: usize,
+    value: usize,
+}
+
+impl Entry {
+    fn size(self) -> usize {
+        self.name + self.value + OVERHEAD
+    }
+}
+
+impl Table {
+    pub(super) fn new(most: usize) -> Self {
+        Self { entries: VecDeque::new(), text: Vec::new(), size: 0, most }
+    }
+
+    /// What it may take.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether a field goes in without another having to go.
+    pub(super) fn has_room(&self, name: &[u8], value: &[u8]) -> bool {
+        self.size + name.len() + value.len() + OVERHEAD <= self.most
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// An entry, from 0 on the newest.
+    pub(super) fn get(&self, place: usize) -> Option<(&[u8], &[u8])> {
+        let Entry { start, name, value } = *self.entries.get(place)?;
+        let (name, rest) = self.text[start..].split_at(name);
+        Some((name, &rest[..value]))
+    }
+
+    /// Puts a field in front; the oldest go as far as they must. One that is larger than the table empties it (§4.4).
+    pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
+        let entry = Entry { start: self.text.len(), name: name.len(), value: value.len() };
+        if entry.size() > self.most {
+            self.shrink(0);
+            return;
+        }
+        self.shrink(self.most - entry.size());
+        // What has gone is taken out when it is half of it all.
+        let gone = self.entries.back().map_or(self.text.len(), |oldest| oldest.start);
+        if gone > self.most {
+            self.text.drain(..gone);
+            for entry in &mut self.entries {
+                entry.start -= gone;
+            }
+        }
+        let start = self.text.len();
+        self.text.extend_from_slice(name);
+        self.text.extend_from_slice(value);
+        self.size += entry.size();
+        self.entries.push_front(Entry { start, ..entry });
+    }
+
+    /// Changes what it may take (§4.3).
+    pub(super) fn resize(&mut self, most: usize) {
+        self.most = most;
+        self.shrink(most);
+    }
+
+    fn shrink(&mut self, most: usize) {
+        while self.size > most {
+            let Some(oldest) = self.entries.pop_back() else { break };
+            self.size -= oldest.size();
+        }
+        if self.entries.is_empty() {
+            self.text.clear();
+        }
+    }
+
+    /// Bytes of memory that its text takes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// RFC 7541, Appendix A; the first has index 1.
+pub(super) const STATIC: [(&str, &str); 61] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_and_their_memory_is_used_again() {
+        let mut table = Table::new(200);
+        for round in 0..1000_u32 {
+            let value = format!("{round:010}");
+            table.insert(b"name-name", value.as_bytes());
+            assert!(table.size <= 200 && table.held() <= 400, "{round}: {}", table.held());
+            assert_eq!(table.len(), 3.min(round as usize + 1));
+            for place in 0..table.len() {
+                let expected = format!("{:010}", round - place as u32);
+                assert_eq!(table.get(place), Some((&b"name-name"[..], expected.as_bytes())));
+            }
+            assert_eq!(table.get(table.len()), None);
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_the_table_empties_it() {
+        let mut table = Table::new(100);
+        table.insert(b"a", b"b");
+        table.insert(b"a", &[b'x'; 100]);
+        assert_eq!((table.len(), table.size, table.held()), (0, 0, 0));
+        table.insert(b"a", &[b'x'; 67]);
+        assert_eq!((table.len(), table.size), (1, 100));
+        table.resize(99);
+        assert_eq!((table.len(), table.size), (0, 0));
+    }
+}

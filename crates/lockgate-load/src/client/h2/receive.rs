@@ -1,0 +1,329 @@
+//! What the server says on a connection, frame by frame.
+
+use std::collections::VecDeque;
+
+use lockgate_http::head::Method;
+
+use super::super::Fault;
+use super::connection::{Block, Connection, HEAD_LIST, Outcome, STREAM_WINDOW, WINDOW};
+use super::frame::{self, Frame, Kind};
+use super::stream::Stream;
+use crate::result::Failure;
+
+/// What a head says, as far as it matters here.
+#[derive(Default)]
+struct Said {
+    status: Option<u16>,
+    /// Whether it has a status at all, or several.
+    statuses: usize,
+    length: Option<u64>,
+    is_misplaced: bool,
+}
+
+impl Said {
+    fn take(&mut self, is_first: bool, name: &[u8], value: &[u8]) {
+        let number = || std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
+        match name {
+            b":status" => {
+                self.statuses += 1;
+                self.status =
+                    number().filter(|status| (100..1000).contains(status)).map(|status| status as u16);
+            }
+            // There is no other of an answer (§8.3.2).
+            [b':', ..] => self.is_misplaced = true,
+            b"content-length" => self.length = number(),
+            _ => {}
+        }
+        self.is_misplaced |= name == b":status" && !is_first;
+    }
+}
+
+fn garbage(text: impl Into<String>) -> Fault {
+    Fault::new(Failure::Garbage, text)
+}
+
+impl Connection {
+    /// Takes apart the frames that `bytes` begins with, and says how many bytes they are.
+    ///
+    /// # Errors
+    /// When what came is not HTTP/2: the connection is of no use any more.
+    pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
+        let mut at = 0;
+        while let Some(frame) = Frame::read(&bytes[at..]) {
+            if !self.has_settings {
+                if bytes.starts_with(b"HTTP/1.") {
+                    return Err(garbage(
+                        "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken (h2c)",
+                    ));
+                }
+                if frame.kind != Kind::Settings || frame.has(frame::ACK) {
+                    return Err(garbage("what came first is no HTTP/2"));
+                }
+            }
+            if frame.length > frame::LONGEST {
+                return Err(garbage(format!("a frame of {} bytes, which were not allowed", frame.length)));
+            }
+            let begin = at + frame::HEAD;
+            let Some(payload) = bytes.get(begin..begin + frame.length) else { break };
+            at = begin + frame.length;
+            self.heard += 1;
+            self.take_frame(&frame, payload)?;
+        }
+        Ok(at)
+    }
+
+    fn take_frame(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+        // §6.10: nothing may come within a head.
+        let goes_on = |block: &Block| frame.kind == Kind::Continuation && frame.stream == block.stream;
+        if self.block.as_ref().is_some_and(|block| !goes_on(block)) {
+            return Err(garbage("a frame within a head"));
+        }
+        let of_a_stream = matches!(frame.kind, Kind::Data | Kind::Headers | Kind::Reset | Kind::Continuation);
+        let of_all = matches!(frame.kind, Kind::Settings | Kind::Ping | Kind::Goaway);
+        // Streams that were not begun have said nothing (§5.1), and the server begins none.
+        let is_begun = frame.stream % 2 == 1 && frame.stream < self.next;
+        if of_a_stream && !is_begun || of_all && frame.stream != 0 {
+            return Err(garbage(format!("a frame of a stream that it cannot be of ({})", frame.stream)));
+        }
+        match frame.kind {
+            Kind::Data => self.take_data(frame, payload),
+            Kind::Headers => {
+                let content =
+                    frame.content(payload).ok_or_else(|| garbage("padding longer than its frame"))?;
+                let (stream, ends_stream) = (frame.stream, frame.has(frame::END_STREAM));
+                let wire = frame::HEAD + payload.len();
+                if frame.has(frame::END_HEADERS) {
+                    return self.take_head(stream, ends_stream, content, wire);
+                }
+                self.block = Some(Block { stream, ends_stream, bytes: content.to_vec(), wire });
+                Ok(())
+            }
+            Kind::Continuation => self.take_continuation(frame, payload),
+            Kind::Reset => self.take_reset(frame.stream, number(payload)?),
+            Kind::Settings => self.take_settings(frame, payload),
+            Kind::Ping => self.take_ping(frame, payload),
+            Kind::Goaway => self.take_goaway(payload),
+            Kind::WindowUpdate => self.take_window_update(frame.stream, number(payload)? & 0x7fff_ffff),
+            Kind::PushPromise => Err(garbage("a push, which was not allowed")),
+            Kind::Priority | Kind::Other => Ok(()),
+        }
+    }
+
+    fn take_data(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+        let data = frame.content(payload).ok_or_else(|| garbage("padding longer than its frame"))?;
+        // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
+        self.taken += payload.len() as u32;
+        if self.taken >= WINDOW / 2 {
+            let taken = std::mem::take(&mut self.taken);
+            self.write_number(Kind::WindowUpdate, 0, taken);
+        }
+        let Some(place) = self.streams.find(frame.stream) else { return Ok(()) };
+        let Some(stream) = self.streams.get(place) else { return Ok(()) };
+        stream.done.received += (frame::HEAD + payload.len()) as u64;
+        if stream.done.seen.status.is_none() {
+            return self.refuse(place, "data before an answer");
+        }
+        stream.done.seen.length += data.len() as u64;
+        if let Some(hasher) = &mut stream.hasher {
+            hasher.update(data);
+        }
+        if frame.has(frame::END_STREAM) {
+            return self.finish_answer(place);
+        }
+        stream.taken += payload.len() as u32;
+        if stream.taken >= STREAM_WINDOW / 2 {
+            let taken = std::mem::take(&mut stream.taken);
+            self.write_number(Kind::WindowUpdate, frame.stream, taken);
+        }
+        Ok(())
+    }
+
+    fn take_continuation(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+        let Some(mut block) = self.block.take() else {
+            return Err(garbage("a head that goes on without a beginning"));
+        };
+        block.wire += frame::HEAD + payload.len();
+        if block.wire > HEAD_LIST {
+            return Err(garbage("a head that is too long"));
+        }
+        block.bytes.extend_from_slice(payload);
+        if frame.has(frame::END_HEADERS) {
+            return self.take_head(block.stream, block.ends_stream, &block.bytes, block.wire);
+        }
+        self.block = Some(block);
+        Ok(())
+    }
+
+    fn take_head(&mut self, id: u32, ends_stream: bool, block: &[u8], wire: usize) -> Result<(), Fault> {
+        let (mut said, mut fields) = (Said::default(), 0);
+        // Also of a stream that was given up: what follows builds on it.
+        let decoded = self.decoder.decode(block, HEAD_LIST, |name, value| {
+            said.take(fields == 0, name, value);
+            fields += 1;
+        });
+        decoded.map_err(|error| garbage(error.to_string()))?;
+        let Some(place) = self.streams.find(id) else { return Ok(()) };
+        let Some(stream) = self.streams.get(place) else { return Ok(()) };
+        stream.done.received += wire as u64;
+        let is_trailer = stream.done.seen.status.is_some();
+        match said {
+            Said { is_misplaced: true, .. } => {
+                self.refuse(place, "a head with a pseudo-field where none may be")
+            }
+            Said { statuses: 0, .. } if is_trailer && ends_stream => self.finish_answer(place),
+            _ if is_trailer => self.refuse(place, "a second head"),
+            Said { statuses: 1, status: Some(status), .. } if status != 101 => {
+                if status < 200 {
+                    return if ends_stream { self.refuse(place, "an end without an answer") } else { Ok(()) };
+                }
+                stream.done.seen.status = Some(status);
+                stream.declared = said.length;
+                if ends_stream { self.finish_answer(place) } else { Ok(()) }
+            }
+            _ => self.refuse(place, "a head without a proper status"),
+        }
+    }
+
+    /// The answer has come to its end.
+    fn finish_answer(&mut self, place: usize) -> Result<(), Fault> {
+        let Some(stream) = self.streams.take(place) else { return Ok(()) };
+        if stream.body.is_some() {
+            // It was answered before all of the request was sent: the rest never is (§8.1).
+            self.write_number(Kind::Reset, stream.id, frame::CANCEL);
+        }
+        let outcome = match stream.declared {
+            Some(declared) if declared != stream.done.seen.length && has_body(&stream) => {
+                let text =
+                    format!("{} bytes came, and content-length said {declared}", stream.done.seen.length);
+                Outcome::Failed(Fault::new(Failure::Length, text))
+            }
+            _ => Outcome::Answered,
+        };
+        self.finish(place, stream, outcome);
+        Ok(())
+    }
+
+    /// What came for a stream is no answer; others are as good as they were (§8.1.1).
+    fn refuse(&mut self, place: usize, text: &str) -> Result<(), Fault> {
+        if let Some(stream) = self.streams.take(place) {
+            self.write_number(Kind::Reset, stream.id, frame::PROTOCOL_ERROR);
+            self.finish(place, stream, Outcome::Failed(garbage(text)));
+        }
+        Ok(())
+    }
+
+    fn take_reset(&mut self, id: u32, code: u32) -> Result<(), Fault> {
+        let Some(place) = self.streams.find(id) else { return Ok(()) };
+        let Some(stream) = self.streams.take(place) else { return Ok(()) };
+        let kind = if code == frame::REFUSED_STREAM { Failure::Refused } else { Failure::Reset };
+        let text = format!("the server reset the stream: {}", frame::code(code));
+        self.finish(place, stream, Outcome::Failed(Fault::new(kind, text)));
+        Ok(())
+    }
+
+    fn take_settings(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+        if frame.has(frame::ACK) {
+            return Ok(());
+        }
+        let mut streams = None;
+        let (settings, rest) = payload.as_chunks::<6>();
+        if !rest.is_empty() {
+            return Err(garbage("settings of a length that they cannot have"));
+        }
+        for [a, b, value @ ..] in settings {
+            let value = u32::from_be_bytes(*value);
+            match u16::from_be_bytes([*a, *b]) {
+                frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
+                frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
+                frame::INITIAL_WINDOW_SIZE if value > WINDOW => {
+                    return Err(garbage("a window that is too large"));
+                }
+                frame::INITIAL_WINDOW_SIZE => self.change_windows(value),
+                // Longer frames gain nothing: a record of TLS has no more than the usual ones.
+                _ => {}
+            }
+        }
+        // Without a word about them there may be as many as one likes.
+        if !std::mem::replace(&mut self.has_settings, true) {
+            self.peer.streams = streams.unwrap_or(usize::MAX);
+        } else if let Some(streams) = streams {
+            self.peer.streams = streams;
+        }
+        self.write_frame(Kind::Settings, frame::ACK, &[]);
+        Ok(())
+    }
+
+    /// The windows of all streams change with what they are at the beginning (§6.9.2).
+    fn change_windows(&mut self, window: u32) {
+        let more = i64::from(window) - i64::from(self.peer.window);
+        self.peer.window = window;
+        let uploads = &mut self.uploads;
+        for (place, stream) in self.streams.all() {
+            stream.window += more;
+            queue(uploads, place, stream);
+        }
+    }
+
+    fn take_window_update(&mut self, id: u32, more: u32) -> Result<(), Fault> {
+        if more == 0 {
+            return Err(garbage("a window that grows by nothing"));
+        }
+        if id == 0 {
+            self.window += i64::from(more);
+        } else if let Some(place) = self.streams.find(id)
+            && let Some(stream) = self.streams.get(place)
+        {
+            stream.window += i64::from(more);
+            queue(&mut self.uploads, place, stream);
+        }
+        Ok(())
+    }
+
+    fn take_ping(&mut self, frame: &Frame, payload: &[u8]) -> Result<(), Fault> {
+        if payload.len() != 8 {
+            return Err(garbage("a ping of a length that it cannot have"));
+        }
+        if !frame.has(frame::ACK) {
+            self.write_frame(Kind::Ping, frame::ACK, payload);
+        }
+        Ok(())
+    }
+
+    /// What the server does nothing about may be asked of another connection; the rest goes on (§6.8).
+    fn take_goaway(&mut self, payload: &[u8]) -> Result<(), Fault> {
+        let last = number(payload)? & 0x7fff_ffff;
+        let code = number(payload.get(4..).unwrap_or_default())?;
+        self.goodbye = Some(code);
+        let above = self.streams.all().filter(|(_, stream)| stream.id > last);
+        let places: Vec<_> = above.map(|(place, _)| place).collect();
+        for place in places {
+            if let Some(stream) = self.streams.take(place) {
+                let text =
+                    format!("the server ended the connection before it did anything: {}", frame::code(code));
+                self.finish(place, stream, Outcome::Unprocessed(Fault::new(Failure::Goaway, text)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether what a head says of a length is about a body that comes (RFC 9110 §8.6).
+fn has_body(stream: &Stream) -> bool {
+    stream.method != Method::Head && !matches!(stream.done.seen.status, Some(204 | 304))
+}
+
+/// Has the body of a stream go on, if there is one and it may.
+fn queue(uploads: &mut VecDeque<usize>, place: usize, stream: &mut Stream) {
+    if let Some(sending) = &mut stream.body
+        && stream.window > 0
+        && !std::mem::replace(&mut sending.is_queued, true)
+    {
+        uploads.push_back(place);
+    }
+}
+
+/// The number that a payload begins with.
+fn number(payload: &[u8]) -> Result<u32, Fault> {
+    let four = payload.first_chunk().ok_or_else(|| garbage("a frame that is too short"))?;
+    Ok(u32::from_be_bytes(*four))
+}

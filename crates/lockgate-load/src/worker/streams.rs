@@ -1,0 +1,307 @@
+//! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has streams.
+//!
+//! For the pace each stream is a client with turns of its own. All that has come on a connection is looked at before
+//! anything leaves, so that what became free at once asks again at once: with one read and one write.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use fastrand::Rng;
+
+use super::{PAUSE, TICK, Worker};
+use crate::client::h2::{Connection, Finished, Outcome};
+use crate::client::{Done, Fault, Link, Scratch};
+use crate::pace::{Moment, Turn, nanoseconds};
+use crate::result::Failure;
+use crate::target::Ask;
+
+/// One stream, as who has requests sees it.
+struct Slot {
+    /// What it is busy with.
+    request: Option<Request>,
+}
+
+/// A request that is under way, or waits for a connection.
+#[derive(Clone, Copy)]
+struct Request {
+    turn: Turn,
+    begun: Moment,
+    target: usize,
+    peer: usize,
+    /// Whether a server has ended a connection before it did anything about it.
+    was_sent_back: bool,
+}
+
+/// A connection that is there.
+struct Wire {
+    link: Link,
+    connection: Connection,
+    /// Whether no other request begins on it.
+    is_retired: bool,
+}
+
+/// What there is towards one peer.
+#[derive(Default)]
+struct Side {
+    opening: Option<Pin<Box<dyn Future<Output = Result<Link, Fault>>>>>,
+    /// At most one of them is not retired.
+    wires: Vec<Wire>,
+    /// Slots whose requests wait for a stream.
+    waiting: VecDeque<usize>,
+}
+
+pub(super) struct Streams {
+    worker: Rc<Worker>,
+    /// The first of its clients, for the pace.
+    first: usize,
+    slots: Vec<Slot>,
+    /// Slots without a request.
+    free: Vec<usize>,
+    sides: Vec<Side>,
+    rng: Rng,
+    /// After it could not connect: no turn is asked for before.
+    paused: Option<Moment>,
+    /// Deadlines that had passed when they were looked at.
+    expired: u64,
+}
+
+impl Streams {
+    /// With so many at once, who are the pace's clients from `first` on.
+    pub(super) fn new(worker: Rc<Worker>, first: usize, streams: usize) -> Self {
+        let sides = worker.draw.peers().map(|_| Side::default()).collect();
+        Self {
+            worker,
+            first,
+            slots: (0..streams).map(|_| Slot { request: None }).collect(),
+            free: (0..streams).rev().collect(),
+            sides,
+            rng: Rng::new(),
+            paused: None,
+            expired: 0,
+        }
+    }
+
+    /// For ever.
+    pub(super) async fn run(mut self) -> Infallible {
+        poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Infallible> {
+        loop {
+            let mut moved = false;
+            for side in 0..self.sides.len() {
+                moved |= self.open(side, cx);
+                moved |= self.read(side, cx);
+            }
+            moved |= self.expire();
+            moved |= self.ask(cx);
+            for side in 0..self.sides.len() {
+                self.begin(side);
+                self.write(side, cx);
+            }
+            if !moved {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Takes turns for those who have no request.
+    fn ask(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(until) = self.paused {
+            if self.worker.pace.now() < until {
+                self.worker.ticks.borrow_mut().push(cx.waker().clone());
+                return false;
+            }
+            self.paused = None;
+        }
+        let before = self.free.len();
+        let mut at = self.free.len();
+        while at > 0 {
+            at -= 1;
+            let slot = self.free[at];
+            let Poll::Ready(turn) = self.worker.pace.poll_turn(self.first + slot, cx) else { continue };
+            self.free.swap_remove(at);
+            let (target, peer) = self.worker.draw.next(&mut self.rng);
+            let deadline = turn.due.saturating_add(nanoseconds(self.worker.plan.timeout));
+            self.worker.pace.expect_by(self.first + slot, Some(deadline));
+            let begun = if turn.scheduled { self.worker.pace.now() } else { turn.due };
+            self.slots[slot].request = Some(Request { turn, begun, target, peer, was_sent_back: false });
+            self.sides[peer].waiting.push_back(slot);
+        }
+        self.free.len() < before
+    }
+
+    /// Goes on with a connection that is being opened.
+    fn open(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
+        let Some(opening) = &mut self.sides[side].opening else { return false };
+        let Poll::Ready(opened) = opening.as_mut().poll(cx) else { return false };
+        self.sides[side].opening = None;
+        match opened {
+            Ok(link) => {
+                let connection = Connection::new(self.slots.len());
+                self.sides[side].wires.push(Wire { link, connection, is_retired: false });
+                true
+            }
+            Err(fault) => {
+                let mut is_scheduled = true;
+                for slot in std::mem::take(&mut self.sides[side].waiting) {
+                    is_scheduled &= self.slots[slot].request.is_some_and(|request| request.turn.scheduled);
+                    self.finish(slot, Err(fault.clone()), &Done::default());
+                }
+                if is_scheduled {
+                    // Refused without waiting for anything, as a Unix socket does it, it would never let go of the thread.
+                    cx.waker().wake_by_ref();
+                } else {
+                    self.paused = Some(self.worker.pace.now() + PAUSE as Moment * nanoseconds(TICK));
+                    self.worker.ticks.borrow_mut().push(cx.waker().clone());
+                }
+                !is_scheduled
+            }
+        }
+    }
+
+    /// Reads from each connection once, and tells what has become of requests.
+    fn read(&mut self, side: usize, cx: &mut Context<'_>) -> bool {
+        let (mut moved, mut at) = (false, 0);
+        while let Some(wire) = self.sides[side].wires.get_mut(at) {
+            let Wire { link, connection, is_retired } = wire;
+            let ended = match connection.poll_read(cx, link) {
+                Poll::Pending => false,
+                Poll::Ready(Ok(())) => {
+                    moved = true;
+                    false
+                }
+                Poll::Ready(Err(fault)) => {
+                    moved = true;
+                    connection.end(&fault);
+                    true
+                }
+            };
+            *is_retired |= connection.is_ending();
+            let is_over = ended || *is_retired && connection.active() == 0;
+            while let Some(finished) = self.sides[side].wires[at].connection.take_finished() {
+                self.take(finished);
+            }
+            if is_over {
+                self.sides[side].wires.swap_remove(at);
+                moved = true;
+            } else {
+                at += 1;
+            }
+        }
+        moved
+    }
+
+    fn take(&mut self, finished: Finished) {
+        let Finished { place, done, outcome } = finished;
+        let Some(request) = &mut self.slots[place].request else { return };
+        let made = match outcome {
+            Outcome::Answered => {
+                let judged = self.worker.plan.targets[request.target].judge(&done.seen);
+                judged.map_err(|(failure, text)| Fault::new(failure, text))
+            }
+            Outcome::Failed(fault) => Err(fault),
+            Outcome::Unprocessed(_) if !request.was_sent_back => {
+                request.was_sent_back = true;
+                let side = request.peer;
+                self.sides[side].waiting.push_front(place);
+                return;
+            }
+            Outcome::Unprocessed(fault) => Err(fault),
+        };
+        self.finish(place, made, &done);
+    }
+
+    /// Looks for those who have waited too long.
+    fn expire(&mut self) -> bool {
+        let expired = self.worker.pace.expired();
+        if std::mem::replace(&mut self.expired, expired) == expired {
+            return false;
+        }
+        let mut moved = false;
+        for slot in 0..self.slots.len() {
+            let Some(request) = self.slots[slot].request else { continue };
+            if !self.worker.pace.is_overdue(self.first + slot) {
+                continue;
+            }
+            moved = true;
+            let side = &mut self.sides[request.peer];
+            let mut done = Done::default();
+            let text = match side.waiting.iter().position(|waiting| *waiting == slot) {
+                Some(at) => {
+                    side.waiting.remove(at);
+                    let text = if side.wires.is_empty() {
+                        "not connected in time"
+                    } else {
+                        "no free stream in time"
+                    };
+                    if side.waiting.is_empty() {
+                        side.opening = None;
+                    }
+                    text
+                }
+                None => {
+                    for wire in &mut side.wires {
+                        if let Some((moved, is_silent)) = wire.connection.cancel(slot) {
+                            wire.is_retired |= is_silent;
+                            done = moved;
+                        }
+                    }
+                    "no whole answer in time"
+                }
+            };
+            self.finish(slot, Err(Fault::new(Failure::Timeout, text)), &done);
+        }
+        moved
+    }
+
+    fn finish(&mut self, slot: usize, made: Result<(), Fault>, done: &Done) {
+        let Some(request) = self.slots[slot].request.take() else { return };
+        self.worker.pace.expect_by(self.first + slot, None);
+        self.worker.note(request.turn, request.begun, made, done);
+        self.free.push(slot);
+    }
+
+    /// Begins what waits for a stream, as far as there are some; opens a connection where there is none.
+    fn begin(&mut self, side: usize) {
+        let Self { worker, slots, sides, rng, .. } = self;
+        let Side { opening, wires, waiting } = &mut sides[side];
+        let Some(Wire { link, connection, is_retired }) = wires.iter_mut().find(|wire| !wire.is_retired)
+        else {
+            let first = waiting.front().and_then(|slot| slots[*slot].request);
+            if let (Some(Request { target, .. }), None) = (first, &opening) {
+                *opening = Some(Box::pin(open(Rc::clone(worker), target)));
+            }
+            return;
+        };
+        while connection.has_room() && !*is_retired {
+            let Some(slot) = waiting.pop_front() else { return };
+            let Some(Request { target, .. }) = slots[slot].request else { continue };
+            let Ask::Http2(request) = &worker.plan.targets[target].ask else { continue };
+            let wants_hash = worker.plan.targets[target].expect.wants_hash();
+            connection.begin(slot, target, request, wants_hash, rng);
+            worker.tally.borrow_mut().reused += u64::from(link.exchanges > 0);
+            link.exchanges += 1;
+            *is_retired = worker.plan.per_connection.is_some_and(|most| link.exchanges >= most);
+        }
+        *is_retired |= connection.is_ending();
+    }
+
+    fn write(&mut self, side: usize, cx: &mut Context<'_>) {
+        for Wire { link, connection, .. } in &mut self.sides[side].wires {
+            connection.write(cx, link, &self.worker.blocks);
+        }
+    }
+}
+
+/// Opens a connection for a target, and counts it.
+async fn open(worker: Rc<Worker>, target: usize) -> Result<Link, Fault> {
+    let mut scratch = Scratch::new(Rc::clone(&worker.blocks), Rng::new());
+    scratch.line.clone_from(&worker.line);
+    let target = &worker.plan.targets[target];
+    worker.open(target, &mut scratch, &mut Done::default()).await
+}
