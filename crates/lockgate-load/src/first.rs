@@ -70,6 +70,7 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         target: target.written.clone(),
         status: done.seen.status,
         length: done.seen.length,
+        protocol: target.ask.protocol(),
         tls: tls.map(|tls| format!("{} {}", tls.version, tls.cipher)),
     }))
 }
@@ -121,7 +122,7 @@ async fn within<T>(time: Duration, wanted: impl Future<Output = T>) -> Option<T>
 /// What to do about it.
 fn advice(target: &Target, fault: &Fault, done: &Done) -> String {
     match fault.failure {
-        Failure::Status if matches!(target.ask, Ask::Http(_)) => {
+        Failure::Status if matches!(target.ask, Ask::Http(_) | Ask::Http2(_)) => {
             let (status, length) = (done.seen.status.unwrap_or_default(), done.seen.length);
             format!(
                 " with {length} bytes came instead of the page; say --expect-status {status} if that is what you \

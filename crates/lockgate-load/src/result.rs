@@ -65,6 +65,8 @@ pub struct FirstAnswer {
     pub status: Option<u16>,
     /// Bytes of its body.
     pub length: u64,
+    /// What was spoken: `HTTP/1.1`, `HTTP/2`, `WebSocket`, `bytes`.
+    pub protocol: &'static str,
     /// Version and suite of TLS.
     pub tls: Option<String>,
 }

@@ -97,6 +97,18 @@ pub enum Ask {
     Bytes(Body),
 }
 
+impl Ask {
+    /// What is spoken, for reports.
+    pub(crate) fn protocol(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "HTTP/1.1",
+            Self::Http2(_) => "HTTP/2",
+            Self::WebSocket(_) => "WebSocket",
+            Self::Bytes(_) => "bytes",
+        }
+    }
+}
+
 /// A request, as far as it is always the same.
 #[derive(Debug)]
 pub struct Request {

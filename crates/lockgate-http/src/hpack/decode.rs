@@ -100,7 +100,6 @@ fn string<'a, 'b: 'a>(rest: &mut &'b [u8], buffer: &'a mut Vec<u8>) -> Result<&'
     if !is_coded {
         return Ok(text);
     }
-    buffer.clear();
     huffman::decode(text, buffer)?;
     Ok(buffer)
 }

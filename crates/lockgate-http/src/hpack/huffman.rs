@@ -79,6 +79,14 @@ impl Code {
 
     /// The symbol and length of the code that `bits` begins with.
     fn find(&self, bits: u64) -> (usize, u32) {
+        match self.fast[(bits >> (64 - FAST)) as usize] {
+            (_, 0) => self.find_long(bits),
+            (symbol, length) => (usize::from(symbol), u32::from(length)),
+        }
+    }
+
+    #[cold]
+    fn find_long(&self, bits: u64) -> (usize, u32) {
         let mut length = FAST as usize + 1;
         loop {
             let code = (bits >> (64 - length)) as u32;
@@ -93,34 +101,54 @@ impl Code {
     }
 }
 
-/// Decodes a string onto `out`, at most 8 bytes for 5.
+/// Decodes a string into `out`, in place of what is there: at most 8 bytes for 5.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
-    let mut rest = coded;
-    // From the highest bit on; behind what is there all are ones, which is what padding is.
+    // The shortest code has 5 bits.
+    out.resize(coded.len() * 8 / 5 + 1, 0);
+    let (mut rest, mut at) = (coded, 0);
+    // From the highest bit on; behind what is there are zeros.
     let (mut bits, mut have) = (0_u64, 0_u32);
-    loop {
-        if have < LONGEST as u32 {
-            while have <= 56 {
-                let Some((byte, behind)) = rest.split_first() else { break };
-                bits |= u64::from(*byte) << (56 - have);
-                have += 8;
-                rest = behind;
+    // While there is more than the longest code nobody needs to look for the end.
+    while let Some(next) = rest.first_chunk() {
+        bits |= u64::from_be_bytes(*next) >> have;
+        let taken = (63 - have) / 8;
+        rest = &rest[taken as usize..];
+        have += taken * 8;
+        // Bits of the byte behind may be there as well, and will be put there again.
+        bits &= !(u64::MAX >> have);
+        while have >= LONGEST as u32 {
+            let (symbol, length) = CODE.find(bits);
+            if symbol == END {
+                return Err(HpackError::Huffman);
             }
+            out[at] = symbol as u8;
+            at += 1;
+            bits <<= length;
+            have -= length;
         }
+    }
+    loop {
+        while have <= 56
+            && let Some((byte, behind)) = rest.split_first()
+        {
+            bits |= u64::from(*byte) << (56 - have);
+            have += 8;
+            rest = behind;
+        }
+        // Behind the end all are ones, which is what padding is.
         let padded = bits | u64::MAX.checked_shr(have).unwrap_or(0);
-        let (symbol, length) = match CODE.fast[(padded >> (64 - FAST)) as usize] {
-            (symbol, length) if length > 0 => (usize::from(symbol), u32::from(length)),
-            _ => CODE.find(padded),
-        };
+        let (symbol, length) = CODE.find(padded);
         if length > have {
             // Padding is less than a byte, and the beginning of the end of a string: ones.
             let is_padding = have < 8 && bits.leading_ones() >= have;
+            out.truncate(at);
             return if is_padding { Ok(()) } else { Err(HpackError::Huffman) };
         }
         if symbol == END {
             return Err(HpackError::Huffman);
         }
-        out.push(symbol as u8);
+        out[at] = symbol as u8;
+        at += 1;
         bits <<= length;
         have -= length;
     }
@@ -190,6 +218,19 @@ mod tests {
                 encode(&text, &mut coded);
                 assert_eq!(coded.len(), encoded_len(&text));
                 assert_eq!(decoded(&coded).as_deref(), Ok(&text[..]));
+            }
+        }
+    }
+
+    #[test]
+    fn long_strings_come_back_whatever_is_in_them() {
+        for length in 0..300_usize {
+            let often: Vec<u8> = b"etaoin shrdlu/".iter().copied().cycle().take(length).collect();
+            let all: Vec<u8> = (0..length).map(|at| (at * 7) as u8).collect();
+            for text in [often, all] {
+                let mut coded = Vec::new();
+                encode(&text, &mut coded);
+                assert_eq!(decoded(&coded), Ok(text), "{length}");
             }
         }
     }

@@ -6,12 +6,12 @@
 //! |---|---|
 //! | `command`, `targets` | words of the command line; targets as written |
 //! | `model` | `"closed"` or `"open"`: whether latency counts from when a request was sent or was due |
-//! | `connections`, `threads`, `cpus`, `timeout_s` | how load was made |
+//! | `connections`, `streams`, `threads`, `cpus`, `timeout_s` | how load was made; streams of each connection, `null` but for HTTP/2 |
 //! | `began_unix_s` | when the first stage began, seconds since 1970 |
 //! | `end` | `kind`: `"complete"`, `"interrupted"` or `"stopped"`; `status` of the answer that stopped it |
 //! | `valid` | whether there is a stage and none is invalid |
 //! | `uncounted` | requests before the first stage |
-//! | `first` | the first answer of each target: `target`, `status`, `length_bytes`, `tls` |
+//! | `first` | the first answer of each target: `target`, `status`, `length_bytes`, `protocol`, `tls` |
 //! | `stages` | in their order, each as below |
 //!
 //! Of a stage:
@@ -63,6 +63,7 @@ pub fn value(report: &Report) -> Value {
             "target": first.target,
             "status": first.status,
             "length_bytes": first.length,
+            "protocol": first.protocol,
             "tls": first.tls,
         })
     });
@@ -71,6 +72,7 @@ pub fn value(report: &Report) -> Value {
         "targets": run.targets,
         "model": match run.model { Model::Closed => "closed", Model::Open => "open" },
         "connections": run.connections,
+        "streams": run.streams,
         "threads": run.threads,
         "cpus": run.cpus,
         "timeout_s": run.timeout.as_secs_f64(),

@@ -23,7 +23,7 @@ pub(crate) fn end(end: &End) -> Option<String> {
     }
 }
 
-/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`.
+/// `64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s`; those of HTTP/2 have streams.
 pub(crate) fn load(run: &Description) -> String {
     let cpus: Vec<_> = run.cpus.iter().map(usize::to_string).collect();
     let pinned = match cpus.len() {
@@ -31,19 +31,25 @@ pub(crate) fn load(run: &Description) -> String {
         1 => format!(", pinned to CPU {}", cpus[0]),
         _ => format!(", pinned to CPUs {}", cpus.join(", ")),
     };
+    let streams = run.streams.map(|streams| {
+        let streams = units::counted(streams as u64, "stream", "streams");
+        if run.connections == 1 { format!(" of {streams}") } else { format!(" of {streams} each") }
+    });
     format!(
-        "{} on {}{pinned}; a request may take {}",
+        "{}{} on {}{pinned}; a request may take {}",
         units::counted(run.connections as u64, "connection", "connections"),
+        streams.unwrap_or_default(),
         units::counted(run.threads as u64, "thread", "threads"),
         units::span(run.timeout)
     )
 }
 
-/// `status 200, 170 bytes, TLS 1.3`: what the others are held against.
+/// `status 200, 170 bytes, HTTP/1.1, TLS 1.3`: what the others are held against.
 pub(crate) fn first(answer: &FirstAnswer) -> String {
     let mut parts = Vec::new();
     parts.extend(answer.status.map(|status| format!("status {status}")));
     parts.push(units::counted(answer.length, "byte", "bytes"));
+    parts.push(answer.protocol.to_owned());
     parts.extend(answer.tls.clone());
     parts.join(", ")
 }

@@ -1,7 +1,7 @@
 //! One client of HTTP/2: a connection to each peer, and as many requests at once on it as it has streams.
 //!
 //! For the pace each stream is a client with turns of its own. All that has come on a connection is looked at before
-//! anything leaves, so that what became free at once asks again at once: with one read and one write.
+//! anything leaves, so that what became free together asks again together: with one read and one write.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -19,13 +19,7 @@ use crate::pace::{Moment, Turn, nanoseconds};
 use crate::result::Failure;
 use crate::target::Ask;
 
-/// One stream, as who has requests sees it.
-struct Slot {
-    /// What it is busy with.
-    request: Option<Request>,
-}
-
-/// A request that is under way, or waits for a connection.
+/// A request that is under way, or waits for a stream.
 #[derive(Clone, Copy)]
 struct Request {
     turn: Turn,
@@ -44,10 +38,13 @@ struct Wire {
     is_retired: bool,
 }
 
+/// A connection that is being opened.
+type Opening = Pin<Box<dyn Future<Output = Result<Link, Fault>>>>;
+
 /// What there is towards one peer.
 #[derive(Default)]
 struct Side {
-    opening: Option<Pin<Box<dyn Future<Output = Result<Link, Fault>>>>>,
+    opening: Option<Opening>,
     /// At most one of them is not retired.
     wires: Vec<Wire>,
     /// Slots whose requests wait for a stream.
@@ -58,7 +55,8 @@ pub(super) struct Streams {
     worker: Rc<Worker>,
     /// The first of its clients, for the pace.
     first: usize,
-    slots: Vec<Slot>,
+    /// Of each stream the request that it has, or will have.
+    slots: Vec<Option<Request>>,
     /// Slots without a request.
     free: Vec<usize>,
     sides: Vec<Side>,
@@ -76,7 +74,7 @@ impl Streams {
         Self {
             worker,
             first,
-            slots: (0..streams).map(|_| Slot { request: None }).collect(),
+            slots: vec![None; streams],
             free: (0..streams).rev().collect(),
             sides,
             rng: Rng::new(),
@@ -87,26 +85,30 @@ impl Streams {
 
     /// For ever.
     pub(super) async fn run(mut self) -> Infallible {
-        poll_fn(|cx| self.poll(cx)).await
+        poll_fn(|cx| {
+            // What a step lets us send leaves together, before the next one looks at what came meanwhile.
+            while self.step(cx) {
+                self.write(cx);
+            }
+            self.write(cx);
+            Poll::Pending
+        })
+        .await
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Infallible> {
-        loop {
-            let mut moved = false;
-            for side in 0..self.sides.len() {
-                moved |= self.open(side, cx);
-                moved |= self.read(side, cx);
-            }
-            moved |= self.expire();
-            moved |= self.ask(cx);
-            for side in 0..self.sides.len() {
-                self.begin(side);
-                self.write(side, cx);
-            }
-            if !moved {
-                return Poll::Pending;
-            }
+    /// Does what there is to do, but for sending; whether that was anything.
+    fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        for side in 0..self.sides.len() {
+            moved |= self.open(side, cx);
+            moved |= self.read(side, cx);
         }
+        moved |= self.expire();
+        moved |= self.ask(cx);
+        for side in 0..self.sides.len() {
+            self.begin(side);
+        }
+        moved
     }
 
     /// Takes turns for those who have no request.
@@ -129,7 +131,7 @@ impl Streams {
             let deadline = turn.due.saturating_add(nanoseconds(self.worker.plan.timeout));
             self.worker.pace.expect_by(self.first + slot, Some(deadline));
             let begun = if turn.scheduled { self.worker.pace.now() } else { turn.due };
-            self.slots[slot].request = Some(Request { turn, begun, target, peer, was_sent_back: false });
+            self.slots[slot] = Some(Request { turn, begun, target, peer, was_sent_back: false });
             self.sides[peer].waiting.push_back(slot);
         }
         self.free.len() < before
@@ -149,7 +151,7 @@ impl Streams {
             Err(fault) => {
                 let mut is_scheduled = true;
                 for slot in std::mem::take(&mut self.sides[side].waiting) {
-                    is_scheduled &= self.slots[slot].request.is_some_and(|request| request.turn.scheduled);
+                    is_scheduled &= self.slots[slot].is_some_and(|request| request.turn.scheduled);
                     self.finish(slot, Err(fault.clone()), &Done::default());
                 }
                 if is_scheduled {
@@ -198,7 +200,7 @@ impl Streams {
 
     fn take(&mut self, finished: Finished) {
         let Finished { place, done, outcome } = finished;
-        let Some(request) = &mut self.slots[place].request else { return };
+        let Some(request) = &mut self.slots[place] else { return };
         let made = match outcome {
             Outcome::Answered => {
                 let judged = self.worker.plan.targets[request.target].judge(&done.seen);
@@ -224,7 +226,7 @@ impl Streams {
         }
         let mut moved = false;
         for slot in 0..self.slots.len() {
-            let Some(request) = self.slots[slot].request else { continue };
+            let Some(request) = self.slots[slot] else { continue };
             if !self.worker.pace.is_overdue(self.first + slot) {
                 continue;
             }
@@ -260,7 +262,7 @@ impl Streams {
     }
 
     fn finish(&mut self, slot: usize, made: Result<(), Fault>, done: &Done) {
-        let Some(request) = self.slots[slot].request.take() else { return };
+        let Some(request) = self.slots[slot].take() else { return };
         self.worker.pace.expect_by(self.first + slot, None);
         self.worker.note(request.turn, request.begun, made, done);
         self.free.push(slot);
@@ -272,7 +274,7 @@ impl Streams {
         let Side { opening, wires, waiting } = &mut sides[side];
         let Some(Wire { link, connection, is_retired }) = wires.iter_mut().find(|wire| !wire.is_retired)
         else {
-            let first = waiting.front().and_then(|slot| slots[*slot].request);
+            let first = waiting.front().and_then(|slot| slots[*slot]);
             if let (Some(Request { target, .. }), None) = (first, &opening) {
                 *opening = Some(Box::pin(open(Rc::clone(worker), target)));
             }
@@ -280,7 +282,7 @@ impl Streams {
         };
         while connection.has_room() && !*is_retired {
             let Some(slot) = waiting.pop_front() else { return };
-            let Some(Request { target, .. }) = slots[slot].request else { continue };
+            let Some(Request { target, .. }) = slots[slot] else { continue };
             let Ask::Http2(request) = &worker.plan.targets[target].ask else { continue };
             let wants_hash = worker.plan.targets[target].expect.wants_hash();
             connection.begin(slot, target, request, wants_hash, rng);
@@ -291,8 +293,8 @@ impl Streams {
         *is_retired |= connection.is_ending();
     }
 
-    fn write(&mut self, side: usize, cx: &mut Context<'_>) {
-        for Wire { link, connection, .. } in &mut self.sides[side].wires {
+    fn write(&mut self, cx: &mut Context<'_>) {
+        for Wire { link, connection, .. } in self.sides.iter_mut().flat_map(|side| &mut side.wires) {
             connection.write(cx, link, &self.worker.blocks);
         }
     }

@@ -8,6 +8,7 @@ mod beginning;
 mod counts;
 mod echoes;
 mod failures;
+mod http2;
 mod open_loop;
 mod stopping;
 mod ways;

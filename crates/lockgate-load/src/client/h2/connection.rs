@@ -95,7 +95,7 @@ pub(crate) struct Connection {
     pub(super) block: Option<Block>,
     /// Why the server ends it, once it has said so (§6.8).
     pub(super) goodbye: Option<u32>,
-    /// Frames that have come.
+    /// Frames of answers that have come.
     pub(super) heard: u64,
     finished: VecDeque<Finished>,
 }
@@ -291,8 +291,8 @@ impl Connection {
         }
     }
 
-    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true` beside it where nothing
-    /// at all has come since it began: a connection that may be dead.
+    /// Gives up on a request, and says so; what it moved until then, if it was under way. `true` beside it where
+    /// nothing has come of any answer since it began: a connection that may be dead.
     pub(crate) fn cancel(&mut self, place: usize) -> Option<(Done, bool)> {
         let stream = self.streams.take(place)?;
         self.write_number(Kind::Reset, stream.id, frame::CANCEL);

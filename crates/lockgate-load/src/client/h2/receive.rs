@@ -66,7 +66,6 @@ impl Connection {
             let begin = at + frame::HEAD;
             let Some(payload) = bytes.get(begin..begin + frame.length) else { break };
             at = begin + frame.length;
-            self.heard += 1;
             self.take_frame(&frame, payload)?;
         }
         Ok(at)
@@ -85,6 +84,7 @@ impl Connection {
         if of_a_stream && !is_begun || of_all && frame.stream != 0 {
             return Err(garbage(format!("a frame of a stream that it cannot be of ({})", frame.stream)));
         }
+        self.heard += u64::from(of_a_stream);
         match frame.kind {
             Kind::Data => self.take_data(frame, payload),
             Kind::Headers => {

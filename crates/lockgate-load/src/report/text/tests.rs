@@ -15,10 +15,13 @@ fn a_run_is_said_with_its_model_and_all_its_figures() {
     let text = render(&sample::report(&["closed loop"]));
     has(
         &text,
-        "lockgate load https://a.example/\n  target       https://a.example/ → status 200, 170 bytes, TLS 1.3",
+        "lockgate load https://a.example/\n  target       https://a.example/ → status 200, 170 bytes, HTTP/1.1, TLS 1.3",
     );
     has(&text, "closed loop: a slow answer delays the next request");
     has(&text, "64 connections on 2 threads, pinned to CPUs 0, 1; a request may take 10.0 s");
+    let mut over_http2 = sample::report(&[]);
+    over_http2.run.streams = Some(10);
+    has(&render(&over_http2), "64 connections of 10 streams each on 2 threads");
     has(&text, "501 requests before the first stage");
     has(&text, "closed loop: 10.0 s\n  succeeded  1,000  100/s\n  failed         0    0 %\n");
     has(&text, "3 exchanges were cut at the end");

@@ -25,6 +25,7 @@ fn options(words: &[&str]) -> Options {
 fn what_is_not_said_is_the_usual() {
     let usual = options(&[]);
     assert_eq!((usual.connections, usual.threads, usual.rounds, usual.count), (10, 1, 1, None));
+    assert_eq!((usual.streams, options(&["--http2"]).streams), (None, Some(1)));
     assert_eq!((usual.timeout, usual.warm_up), (Duration::from_secs(10), Duration::from_secs(1)));
     assert_eq!((usual.per_connection, usual.duration, usual.profile), (None, None, None));
     assert_eq!(usual.expect, Expect::default());
@@ -50,6 +51,7 @@ fn words_mean_what_they_say() {
     let said = options(&["-c", "7", "--threads", "3", "--cpus", "2,3", "-d", "500ms", "--timeout", "2s"]);
     assert_eq!((said.connections, said.threads, said.cpus), (7, 3, vec![2, 3]));
     assert_eq!((said.duration, said.timeout), (Some(Duration::from_millis(500)), Duration::from_secs(2)));
+    assert_eq!(options(&["--http2", "--streams", "100"]).streams, Some(100));
     let said = options(&["-H", "A:b: c ", "-H", "D:", "--header-any", "E: f | g|h", "-X", "PUT"]);
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(said.headers, [field("A", "b: c"), field("D", "")]);

@@ -1,0 +1,94 @@
+//! A connection's bytes, as they come and go; one exchange on a connection that has no other.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+
+use lockgate_net::stream::Blocks;
+
+use super::super::{Done, Fault, Link, Scratch};
+use super::{Connection, Outcome};
+use crate::expect::Expect;
+use crate::result::Failure;
+use crate::target::Http2;
+
+/// Whether HTTP/2 may be spoken on a new connection: over TLS that was agreed on, else it is known beforehand (RFC 9113 §3).
+///
+/// # Errors
+/// Where its TLS was made for another protocol.
+pub(in crate::client) fn check(link: &Link) -> Result<(), Fault> {
+    match link.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
+        None | Some(Some(b"h2")) => Ok(()),
+        Some(_) => {
+            let text = "the server does not offer HTTP/2 (h2 by ALPN); leave out --http2 for HTTP/1.1";
+            Err(Fault::new(Failure::Tls, text))
+        }
+    }
+}
+
+impl Connection {
+    /// Reads once and takes apart what came.
+    ///
+    /// # Errors
+    /// When the connection has ended, whoever ended it.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, link: &mut Link) -> Poll<Result<(), Fault>> {
+        // Who does not take our answers to its pings is not asked for more of them.
+        if self.is_full() {
+            return Poll::Pending;
+        }
+        // What is counted are messages, which are told of by their streams.
+        let mut read = Done::default();
+        let goes_on = ready!(link.poll_read(cx, &mut read))?;
+        let used = self.receive(link.inbox.bytes())?;
+        link.inbox.consume(used);
+        if goes_on { Poll::Ready(Ok(())) } else { Poll::Ready(Err(Fault::new(Failure::Closed, "closed"))) }
+    }
+
+    /// Sends what there is to be sent, all of it together as far as there is room. That nobody takes it is found out by
+    /// reading: there may be an answer all the same, or the reason.
+    pub(crate) fn write(&mut self, cx: &mut Context<'_>, link: &mut Link, blocks: &Blocks) {
+        loop {
+            self.pump();
+            if self.unsent().is_empty() {
+                let _ = link.stream.poll_flush(cx);
+                return;
+            }
+            match link.stream.poll_write(cx, blocks, &[self.unsent()]) {
+                Poll::Ready(Ok(sent)) => self.note_sent(sent),
+                Poll::Ready(Err(_)) => return self.give_up_sending(),
+                Poll::Pending => return,
+            }
+        }
+    }
+}
+
+/// One exchange on a connection that has no other.
+///
+/// # Errors
+/// When no whole answer came.
+pub(in crate::client) async fn exchange(
+    link: &mut Link,
+    request: &Http2,
+    expect: &Expect,
+    scratch: &mut Scratch,
+    done: &mut Done,
+) -> Result<(), Fault> {
+    let mut connection = Connection::new(1);
+    connection.begin(0, 0, request, expect.wants_hash(), &mut scratch.rng);
+    let finished = poll_fn(|cx| {
+        loop {
+            connection.write(cx, link, &scratch.blocks);
+            if let Err(fault) = ready!(connection.poll_read(cx, link)) {
+                connection.end(&fault);
+            }
+            if let Some(finished) = connection.take_finished() {
+                return Poll::Ready(finished);
+            }
+        }
+    })
+    .await;
+    *done = finished.done;
+    match finished.outcome {
+        Outcome::Answered => Ok(()),
+        Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),
+    }
+}

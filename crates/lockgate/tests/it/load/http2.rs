@@ -1,0 +1,702 @@
+//! HTTP/2, against servers that speak frames as they are told (RFC 9113).
+
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockgate_http::hpack::{Decoder, TABLE_SIZE};
+use lockgate_load::expect::Length;
+use lockgate_load::options::Options;
+use lockgate_load::profile::{Profile, Rates};
+use lockgate_load::result::Failure;
+use lockgate_load::schedule::Rate;
+use lockgate_load::target::{Body, Varying};
+use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
+
+use super::{PAGE, asks, at, example, failures, refused, run, tally, text};
+use crate::scene::lockgate;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RESET: u8 = 3;
+const SETTINGS: u8 = 4;
+const PUSH: u8 = 5;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const OTHER: u8 = 0xbb;
+
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+const PADDED: u8 = 8;
+
+/// `:status 200`.
+const OK: &[u8] = &[0x88];
+
+#[derive(Debug)]
+struct Frame {
+    kind: u8,
+    flags: u8,
+    stream: u32,
+    payload: Vec<u8>,
+}
+
+/// The server's end of a connection.
+struct Peer<S> {
+    wire: S,
+    decoder: Decoder,
+}
+
+impl<S: Read + Write> Peer<S> {
+    /// Takes what a client says first, and says these settings.
+    fn greet(wire: S, settings: &[u8]) -> Self {
+        let mut peer = Self { wire, decoder: Decoder::new(TABLE_SIZE) };
+        let mut preface = [0; 24];
+        if peer.wire.read_exact(&mut preface).is_ok() {
+            assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+            peer.send(SETTINGS, 0, 0, settings);
+        }
+        peer
+    }
+
+    fn next(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.wire.read_exact(&mut head).ok()?;
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        self.wire.read_exact(&mut payload).ok()?;
+        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+    }
+
+    /// The next frame of a request; settings are acknowledged, and what is about windows is passed over.
+    fn next_of_request(&mut self) -> Option<Frame> {
+        loop {
+            let frame = self.next()?;
+            match frame.kind {
+                SETTINGS if frame.flags & ACK == 0 => self.send(SETTINGS, ACK, 0, &[]),
+                SETTINGS | WINDOW_UPDATE => {}
+                _ => return Some(frame),
+            }
+        }
+    }
+
+    /// The stream of the next request without a body, and its fields.
+    fn next_request(&mut self) -> Option<(u32, Vec<(String, String)>)> {
+        let frame = self.next_of_request()?;
+        assert_eq!((frame.kind, frame.flags), (HEADERS, END_STREAM | END_HEADERS), "{frame:?}");
+        let fields = self.fields(&frame.payload);
+        Some((frame.stream, fields))
+    }
+
+    fn fields(&mut self, block: &[u8]) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let decoded =
+            self.decoder.decode(block, 1 << 20, |name, value| fields.push((text(name), text(value))));
+        decoded.expect("a block of fields");
+        fields
+    }
+
+    /// Whoever has gone takes nothing.
+    fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
+        let length = (payload.len() as u32).to_be_bytes();
+        let mut frame = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        frame.extend_from_slice(payload);
+        let _ = self.wire.write_all(&frame).and_then(|()| self.wire.flush());
+    }
+
+    /// A page of ten bytes.
+    fn answer(&mut self, stream: u32) {
+        self.send(HEADERS, END_HEADERS, stream, OK);
+        self.send(DATA, END_STREAM, stream, b"0123456789");
+    }
+
+    /// Answers every request, until the client has gone.
+    fn serve(&mut self) {
+        while let Some((stream, _)) = self.next_request() {
+            self.answer(stream);
+        }
+    }
+}
+
+fn over_tcp(serve: impl Fn(&mut Peer<Wire>) + Send + Sync + 'static) -> Serving {
+    Origin::tcp().serve(move |wire| serve(&mut Peer::greet(wire.another(), &[])))
+}
+
+/// `count` requests over so many connections with so many streams each.
+fn streams(url: &str, connections: usize, streams: usize, count: u64) -> Options {
+    Options { connections, streams: Some(streams), ..asks(&[url], count) }
+}
+
+#[test]
+fn requests_connections_and_bytes_are_those_that_the_server_saw() {
+    for (connections, threads, at_once, per_connection, count) in [
+        (1, 1, 1, None, 1),
+        (1, 1, 10, None, 100),
+        (7, 3, 5, None, 1000),
+        (4, 2, 3, Some(1), 50),
+        (2, 1, 4, Some(7), 100),
+        (3, 3, 200, None, 500),
+    ] {
+        let seen = Arc::new(Mutex::new((0_u64, 0_u64)));
+        let shared = Arc::clone(&seen);
+        let server = over_tcp(move |peer| {
+            while let Some(frame) = peer.next_of_request() {
+                assert_eq!(frame.kind, HEADERS);
+                let mut seen = shared.lock().unwrap();
+                *seen = (seen.0 + 1, seen.1 + 9 + frame.payload.len() as u64);
+                peer.answer(frame.stream);
+            }
+        });
+        let options =
+            Options { threads, per_connection, ..streams(&at("http", &server), connections, at_once, count) };
+        let report = run(&options);
+        let tally = &report.stages[0].tally;
+        let case = format!("{connections} {threads} {at_once} {per_connection:?} {count}");
+        assert_eq!((tally.succeeded(), failures(tally)), (count, vec![]), "{case}: {:?}", tally.examples);
+        assert_eq!(tally.statuses.get(&200), Some(&count));
+        assert_eq!(tally.opened + tally.reused, count, "{case}");
+        assert_eq!(tally.opened + 1, server.accepted() as u64, "{case}");
+        match per_connection {
+            Some(most) => assert!(tally.opened >= count.div_ceil(most), "{case}: {}", tally.opened),
+            None => assert!(tally.opened <= connections as u64, "{case}: {}", tally.opened),
+        }
+        // The first of all is in no figure; it says what every first request of a connection says.
+        let (requests, received) = *seen.lock().unwrap();
+        assert_eq!(requests, count + 1, "{case}");
+        let first = received - tally.sent;
+        assert!(first > 9 && tally.sent >= first * tally.opened, "{case}: {received} {}", tally.sent);
+        assert_eq!(tally.received, count * (9 + 1 + 9 + 10), "{case}");
+        assert_eq!((report.run.streams, report.first[0].protocol), (Some(at_once), "HTTP/2"));
+    }
+}
+
+/// None is answered before all are there.
+#[test]
+fn a_connection_has_as_many_requests_under_way_as_it_has_streams() {
+    let place = AtomicUsize::new(0);
+    let server = over_tcp(move |peer| {
+        // The first of all is asked for alone.
+        let at_once = if place.fetch_add(1, Ordering::SeqCst) == 0 { 1 } else { 5 };
+        loop {
+            let asked: Vec<_> = (0..at_once).map_while(|_| peer.next_request()).collect();
+            if asked.len() < at_once {
+                assert_eq!(asked.len(), 0);
+                return;
+            }
+            // The last first: an answer belongs to its stream wherever it comes.
+            for (stream, _) in asked.into_iter().rev() {
+                peer.answer(stream);
+            }
+        }
+    });
+    let tally = tally(&streams(&at("http", &server), 1, 5, 100));
+    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
+}
+
+#[test]
+fn a_request_says_what_was_asked_for() {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let server = over_tcp(move |peer| {
+        while let Some((stream, fields)) = peer.next_request() {
+            seen.lock().unwrap().push(fields);
+            peer.answer(stream);
+        }
+    });
+    let mut options = streams(&format!("{}/a?b=c", at("http", &server)), 1, 2, 20);
+    options.headers = vec![("X-Said".into(), "Yes".into()), ("Host".into(), "app.test".into())];
+    options.varying = vec![Varying { name: "X-Any".into(), values: vec!["one".into(), "two".into()] }];
+    assert_eq!(tally(&options).succeeded(), 20);
+    let heads = heads.lock().unwrap();
+    assert_eq!(heads.len(), 21);
+    for head in &*heads {
+        let mut expected = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", "/a?b=c"),
+            ("user-agent", concat!("lockgate/", env!("CARGO_PKG_VERSION"))),
+            ("accept", "*/*"),
+            ("x-said", "Yes"),
+            ("x-any", "one"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(["one", "two"].contains(&&*head[7].1));
+        expected[7].1.clone_from(&head[7].1);
+        assert_eq!(head[..], expected);
+    }
+}
+
+/// 20 bytes a stream: nothing more comes before the server gives more.
+#[test]
+fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
+    const SIZE: usize = 100;
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&bodies);
+    let server = Origin::tcp().serve(move |wire| {
+        let mut peer = Peer::greet(wire.another(), &[0, 4, 0, 0, 0, 20]);
+        let mut open: Vec<(u32, usize, Vec<u8>)> = Vec::new();
+        // Until it is acknowledged the usual holds (RFC 9113 §6.5.3).
+        let mut first = 65_535;
+        while let Some(frame) = peer.next() {
+            match frame.kind {
+                SETTINGS if frame.flags & ACK != 0 => first = 20,
+                SETTINGS | WINDOW_UPDATE => {}
+                HEADERS => {
+                    let fields = peer.fields(&frame.payload);
+                    assert!(fields.contains(&("content-length".into(), SIZE.to_string())), "{fields:?}");
+                    open.push((frame.stream, first, Vec::new()));
+                }
+                DATA => {
+                    let place = open.iter().position(|(stream, ..)| *stream == frame.stream).unwrap();
+                    let (stream, window, body) = &mut open[place];
+                    assert!(frame.payload.len() <= *window, "{} > {window}", frame.payload.len());
+                    *window -= frame.payload.len();
+                    body.extend_from_slice(&frame.payload);
+                    assert_eq!(frame.flags & END_STREAM != 0, body.len() == SIZE);
+                    if body.len() == SIZE {
+                        seen.lock().unwrap().push(std::mem::take(body));
+                        peer.answer(*stream);
+                        open.remove(place);
+                    } else if *window == 0 {
+                        *window = 7;
+                        peer.send(WINDOW_UPDATE, 0, frame.stream, &7_u32.to_be_bytes());
+                    }
+                }
+                kind => panic!("{kind}"),
+            }
+        }
+    });
+    let body = bytes(3, SIZE);
+    let mut options = streams(&at("http", &server), 1, 3, 30);
+    options.body = Body::Fixed(body.clone().into());
+    let sent = tally(&options);
+    assert_eq!((sent.succeeded(), failures(&sent)), (30, vec![]), "{:?}", sent.examples);
+    assert!(bodies.lock().unwrap().drain(..).all(|came| came == body));
+    options.body = Body::Random(SIZE);
+    assert_eq!(tally(&options).succeeded(), 30);
+    let mut random = std::mem::take(&mut *bodies.lock().unwrap());
+    random.sort();
+    random.dedup();
+    assert_eq!(random.len(), 31, "others for each request");
+}
+
+#[test]
+fn a_body_of_a_megabyte_goes_both_ways() {
+    const SIZE: usize = 1_000_000;
+    let server = over_tcp(|peer| {
+        let mut taken = 0;
+        // What a connection has by itself; it is given back when all of it is used up.
+        let mut window = 65_535;
+        while let Some(frame) = peer.next_of_request() {
+            assert!(matches!(frame.kind, HEADERS | DATA) && frame.payload.len() <= 16_384);
+            if frame.kind == DATA {
+                taken += frame.payload.len();
+                assert!(frame.payload.len() <= window);
+                window -= frame.payload.len();
+                if window == 0 {
+                    window = 50_000;
+                    peer.send(WINDOW_UPDATE, 0, frame.stream, &(1_u32 << 20).to_be_bytes());
+                    peer.send(WINDOW_UPDATE, 0, 0, &50_000_u32.to_be_bytes());
+                }
+            }
+            if frame.flags & END_STREAM != 0 {
+                assert_eq!(taken % SIZE, 0);
+                peer.send(HEADERS, END_HEADERS, frame.stream, OK);
+                let body = vec![b'x'; SIZE];
+                for piece in body.chunks(16_384) {
+                    peer.send(DATA, 0, frame.stream, piece);
+                }
+                peer.send(DATA, END_STREAM, frame.stream, &[]);
+            }
+        }
+    });
+    let mut options = streams(&at("http", &server), 2, 1, 6);
+    options.body = Body::Fixed(vec![b'y'; SIZE].into());
+    options.expect.length = Length::Exactly(SIZE as u64);
+    let tally = tally(&options);
+    assert_eq!((tally.succeeded(), failures(&tally)), (6, vec![]), "{:?}", tally.examples);
+    assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
+}
+
+#[test]
+fn answers_come_in_every_form_that_there_is() {
+    let forms: [fn(&mut Peer<Wire>, u32); 6] = [
+        |peer, stream| peer.answer(stream),
+        // After a word beforehand (RFC 9110 §15.2), and with other frames around it.
+        |peer, stream| {
+            peer.send(HEADERS, END_HEADERS, stream, b"\x08\x03103");
+            peer.send(OTHER, 0xff, stream, b"whatever");
+            peer.send(PING, 0, 0, b"12345678");
+            peer.answer(stream);
+            let pong = peer.next_of_request().unwrap();
+            assert_eq!((pong.kind, pong.flags, &pong.payload[..]), (PING, ACK, &b"12345678"[..]));
+        },
+        // The head in three pieces, with padding and a priority.
+        |peer, stream| {
+            peer.send(HEADERS, PADDED | 0x20, stream, b"\x03\0\0\0\0\x10\x88\x5c\0\0\0");
+            peer.send(CONTINUATION, 0, stream, b"\x02");
+            peer.send(CONTINUATION, END_HEADERS, stream, b"10");
+            peer.send(DATA, PADDED, stream, b"\x0201234\0\0");
+            peer.send(DATA, END_STREAM | PADDED, stream, b"\x0056789");
+        },
+        // Trailers.
+        |peer, stream| {
+            peer.send(HEADERS, END_HEADERS, stream, OK);
+            peer.send(DATA, 0, stream, b"0123456789");
+            peer.send(HEADERS, END_HEADERS | END_STREAM, stream, b"\x00\x01a\x01b");
+        },
+        // Byte by byte.
+        |peer, stream| {
+            peer.send(HEADERS, END_HEADERS, stream, OK);
+            for digit in b"0123456789" {
+                peer.send(DATA, 0, stream, &[*digit]);
+            }
+            peer.send(DATA, END_STREAM, stream, b"");
+        },
+        // What was answered is over, whatever is said of it.
+        |peer, stream| {
+            peer.answer(stream);
+            peer.send(RESET, 0, stream, &[0; 4]);
+            peer.send(WINDOW_UPDATE, 0, stream, &1_u32.to_be_bytes());
+        },
+    ];
+    for (place, form) in forms.into_iter().enumerate() {
+        let server = over_tcp(move |peer| {
+            while let Some((stream, _)) = peer.next_request() {
+                form(peer, stream);
+            }
+        });
+        let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+        assert_eq!((tally.succeeded(), failures(&tally)), (3, vec![]), "{place}: {:?}", tally.examples);
+        assert_eq!(tally.opened, 1, "{place}");
+    }
+}
+
+/// Answers every other request, over all connections, by a page, and those between as it is told.
+fn every_other(bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static) -> Serving {
+    let place = AtomicUsize::new(0);
+    over_tcp(move |peer| {
+        while let Some(frame) = peer.next_of_request() {
+            if frame.kind != HEADERS {
+                continue;
+            }
+            if place.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+                peer.answer(frame.stream);
+            } else if !bad(peer, frame.stream) {
+                return;
+            }
+        }
+    })
+}
+
+/// Two of four are answered otherwise: two failures of that kind, on so many connections; what is said of the first.
+fn assert_two_are(
+    kind: Failure,
+    opened: u64,
+    bad: impl Fn(&mut Peer<Wire>, u32) -> bool + Send + Sync + 'static,
+) -> String {
+    let server = every_other(bad);
+    let tally = tally(&streams(&at("http", &server), 1, 1, 4));
+    assert_eq!((failures(&tally), tally.succeeded()), (vec![(kind.name(), 2)], 2), "{:?}", tally.examples);
+    assert_eq!(tally.opened, opened, "{:?}", tally.examples);
+    example(&tally, kind).to_owned()
+}
+
+#[test]
+fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
+    let reset = |code: u32| {
+        move |peer: &mut Peer<Wire>, stream| {
+            peer.send(RESET, 0, stream, &code.to_be_bytes());
+            true
+        }
+    };
+    assert!(assert_two_are(Failure::Reset, 1, reset(2)).contains("INTERNAL_ERROR"));
+    assert!(assert_two_are(Failure::Reset, 1, reset(0)).contains("NO_ERROR"));
+    assert!(assert_two_are(Failure::Reset, 1, reset(99)).contains("code 99"));
+    assert!(assert_two_are(Failure::Refused, 1, reset(7)).contains("REFUSED_STREAM"));
+    let says = |head: &'static [u8], body: &'static [u8]| {
+        move |peer: &mut Peer<Wire>, stream| {
+            peer.send(HEADERS, END_HEADERS, stream, head);
+            peer.send(DATA, END_STREAM, stream, body);
+            true
+        }
+    };
+    assert!(assert_two_are(Failure::Status, 1, says(b"\x8d", b"0123456789")).contains("404"));
+    assert!(assert_two_are(Failure::Length, 1, says(OK, b"01234")).contains("5 bytes instead of 10"));
+    // Content-Length: 11 (RFC 9113 §8.1.1).
+    assert!(assert_two_are(Failure::Length, 1, says(b"\x88\x5c\x0211", b"0123456789")).contains("said 11"));
+    // No status, two, one that is none, one behind another field, 101 (§8.1), a pseudo-field that there is not.
+    for head in [
+        &b"\x5c\x0210"[..],
+        b"\x88\x88",
+        b"\x08\x03abc",
+        b"\x5c\x0210\x88",
+        b"\x08\x03101",
+        b"\x88\x00\x02:a\x01b",
+    ] {
+        assert_two_are(Failure::Garbage, 1, says(head, b"0123456789"));
+    }
+    assert_two_are(Failure::Garbage, 1, |peer, stream| {
+        peer.send(DATA, END_STREAM, stream, b"0123456789");
+        true
+    });
+    // A second head that is no trailer.
+    assert_two_are(Failure::Garbage, 1, |peer, stream| {
+        peer.send(HEADERS, END_HEADERS, stream, OK);
+        peer.send(HEADERS, END_HEADERS, stream, OK);
+        true
+    });
+}
+
+#[test]
+fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
+    for half in [0, 1, 2] {
+        let text = assert_two_are(Failure::Closed, 3, move |peer, stream| {
+            if half > 0 {
+                peer.send(HEADERS, END_HEADERS, stream, OK);
+            }
+            if half > 1 {
+                peer.send(DATA, 0, stream, b"01234");
+            }
+            false
+        });
+        let expected = ["before an answer", "after 0 bytes of the body", "after 5 bytes of the body"][half];
+        assert!(text.contains(expected), "{text}");
+    }
+    // Said to be over for a reason.
+    let text = assert_two_are(Failure::Goaway, 3, |peer, stream| {
+        peer.send(GOAWAY, 0, 0, &[&stream.to_be_bytes()[..], &11_u32.to_be_bytes()].concat());
+        false
+    });
+    assert!(text.contains("ENHANCE_YOUR_CALM"), "{text}");
+    // What is no HTTP/2 (§4.2, §4.3, §5.1, §6).
+    let frames: [(u8, u8, u32, &[u8]); 12] = [
+        (DATA, 0, 0, b"x"),
+        (DATA, 0, 99, b"x"),
+        (DATA, PADDED, 1, b"\x05x"),
+        (HEADERS, END_HEADERS, 2, OK),
+        (HEADERS, END_HEADERS, 1, b"\xff\xff\xff\xff\xff\xff"),
+        (CONTINUATION, END_HEADERS, 1, OK),
+        (SETTINGS, 0, 1, b""),
+        (SETTINGS, 0, 0, b"12345"),
+        (PUSH, END_HEADERS, 1, b"\0\0\0\x02\x88"),
+        (PING, 0, 0, b"1"),
+        (WINDOW_UPDATE, 0, 0, &[0; 4]),
+        (GOAWAY, 0, 0, b"\0"),
+    ];
+    for (kind, flags, stream, payload) in frames {
+        assert_two_are(Failure::Garbage, 3, move |peer, _| {
+            peer.send(kind, flags, stream, payload);
+            // Nobody is there any more, or says why.
+            while peer.next().is_some() {}
+            false
+        });
+    }
+}
+
+#[test]
+fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
+    // Each connection answers five, and says that it does no more; what came meanwhile was not looked at.
+    let server = over_tcp(|peer| {
+        for _ in 0..4 {
+            let Some((stream, _)) = peer.next_request() else { return };
+            peer.answer(stream);
+        }
+        let Some((last, _)) = peer.next_request() else { return };
+        peer.send(GOAWAY, 0, 0, &[&last.to_be_bytes()[..], &[0; 4]].concat());
+        peer.answer(last);
+        while peer.next().is_some() {}
+    });
+    let tally = tally(&streams(&at("http", &server), 2, 3, 100));
+    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]), "{:?}", tally.examples);
+    assert!(tally.opened >= 20, "{}", tally.opened);
+}
+
+#[test]
+fn who_is_sent_back_twice_has_failed() {
+    let place = AtomicUsize::new(0);
+    let server = over_tcp(move |peer| {
+        if place.fetch_add(1, Ordering::SeqCst) == 0 {
+            return peer.serve();
+        }
+        let Some((_, _)) = peer.next_request() else { return };
+        peer.send(GOAWAY, 0, 0, &[0; 8]);
+        while peer.next().is_some() {}
+    });
+    let tally = tally(&streams(&at("http", &server), 1, 1, 3));
+    assert_eq!((failures(&tally), tally.opened), (vec![("goaway", 3)], 6), "{:?}", tally.examples);
+}
+
+#[test]
+fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
+    let place = AtomicUsize::new(0);
+    let reset = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&reset);
+    let server = over_tcp(move |peer| {
+        while let Some(frame) = peer.next_of_request() {
+            match frame.kind {
+                RESET => seen.lock().unwrap().push(frame.payload),
+                _ if place.fetch_add(1, Ordering::SeqCst) == 1 => {
+                    peer.send(HEADERS, END_HEADERS, frame.stream, OK);
+                }
+                _ => peer.answer(frame.stream),
+            }
+        }
+    });
+    let mut options = streams(&at("http", &server), 1, 2, 50);
+    options.timeout = Duration::from_secs(1);
+    let tally = tally(&options);
+    assert_eq!((failures(&tally), tally.succeeded()), (vec![("timeout", 1)], 49));
+    assert_eq!(tally.opened, 1);
+    drop(server);
+    let told = lockgate_testkit::eventually("it is told", || reset.lock().unwrap().first().cloned());
+    assert_eq!(told, 8_u32.to_be_bytes(), "CANCEL");
+}
+
+/// Nothing comes any more, not even of others: it may be dead.
+#[test]
+fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
+    let place = AtomicUsize::new(0);
+    let server = over_tcp(move |peer| match place.fetch_add(1, Ordering::SeqCst) {
+        1 => while peer.next().is_some() {},
+        _ => peer.serve(),
+    });
+    let mut options = streams(&at("http", &server), 1, 2, 10);
+    options.timeout = Duration::from_secs(1);
+    let tally = tally(&options);
+    assert_eq!((failures(&tally), tally.succeeded(), tally.opened), (vec![("timeout", 2)], 8, 2));
+}
+
+/// The server takes one at a time: the others wait, and do not fail.
+#[test]
+fn more_streams_than_the_server_takes_wait_for_each_other() {
+    let server = Origin::tcp().serve(|wire| {
+        let mut peer = Peer::greet(wire.another(), &[0, 3, 0, 0, 0, 1]);
+        // Until then nobody knows (RFC 9113 §6.5.3).
+        let mut is_known = false;
+        let mut early = Vec::new();
+        while let Some(frame) = peer.next() {
+            match (frame.kind, frame.flags) {
+                (SETTINGS, 0) => peer.send(SETTINGS, ACK, 0, &[]),
+                (SETTINGS, _) => {
+                    is_known = true;
+                    for stream in early.drain(..) {
+                        peer.answer(stream);
+                    }
+                }
+                (HEADERS, _) if is_known => {
+                    // Whatever was there before this comes back would come before it.
+                    peer.send(PING, 0, 0, &[0; 8]);
+                    assert_eq!(peer.next().map(|frame| frame.kind), Some(PING), "one at a time");
+                    peer.answer(frame.stream);
+                }
+                (HEADERS, _) => early.push(frame.stream),
+                _ => {}
+            }
+        }
+    });
+    let tally = tally(&streams(&at("http", &server), 1, 4, 40));
+    assert_eq!((tally.succeeded(), failures(&tally), tally.opened), (40, vec![], 1));
+}
+
+#[test]
+fn requests_that_are_due_take_a_free_stream() {
+    let server = over_tcp(|peer| peer.serve());
+    let rates = Rates::One(Rate::new(1000.0).unwrap());
+    let mut options = streams(&at("http", &server), 2, 3, 100);
+    options.profile =
+        Some(Profile { rates, step: None, every: None, hold: None, spike: None, duration: None });
+    let tally = tally(&options);
+    assert_eq!((tally.succeeded(), failures(&tally)), (100, vec![]));
+    assert_eq!(tally.service.len(), 100);
+}
+
+fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
+    let mut served = server_config(&Authority::new("Test Authority").issue(&["127.0.0.1"]), None);
+    Arc::get_mut(&mut served).unwrap().alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    Origin::tcp().serve(move |wire| {
+        if let Ok(stream) = Tls::accept(&served, wire.another()) {
+            assert_eq!(stream.agreed().alpn_protocol(), alpn.first().copied());
+            Peer::greet(stream, &[]).serve();
+        }
+    })
+}
+
+#[test]
+fn over_tls_it_is_agreed_on() {
+    let server = over_tls(&[b"h2"]);
+    let tally = tally(&streams(&at("https", &server), 3, 4, 200));
+    assert_eq!((tally.succeeded(), failures(&tally)), (200, vec![]), "{:?}", tally.examples);
+    let text = refused(&streams(&at("https", &over_tls(&[])), 1, 1, 1));
+    assert!(text.contains("does not offer HTTP/2") && text.contains("--http2"), "{text}");
+}
+
+#[test]
+fn a_server_that_speaks_something_else_is_told_apart() {
+    let server = Origin::tcp().serve(|wire| {
+        wire.exactly(24);
+        wire.send(PAGE);
+        wire.wait_closed();
+    });
+    let text = refused(&streams(&at("http", &server), 1, 1, 1));
+    assert!(text.contains("HTTP/1") && text.contains("h2c"), "{text}");
+    let server = Origin::tcp().serve(|wire| {
+        wire.send(b"\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678");
+        wire.wait_closed();
+    });
+    assert!(refused(&streams(&at("http", &server), 1, 1, 1)).contains("no HTTP/2"));
+}
+
+#[test]
+fn what_http2_has_not_is_refused() {
+    for (change, says) in [
+        (
+            (|options| options.urls = vec!["ws://127.0.0.1:1".into()]) as fn(&mut Options),
+            "--http2 is for http",
+        ),
+        (|options| options.urls = vec!["tcp://127.0.0.1:1".into()], "--http2 is for http"),
+        (
+            |options| options.headers = vec![("Connection".into(), "close".into())],
+            "`connection` cannot be sent",
+        ),
+        (|options| options.headers = vec![("Upgrade".into(), "x".into())], "`upgrade` cannot be sent"),
+        (|options| options.method = Some("CONNECT".into()), "CONNECT"),
+        (
+            |options| options.varying = vec![Varying { name: "Host".into(), values: vec!["a".into()] }],
+            "`Host` cannot be sent",
+        ),
+    ] {
+        let mut options = streams("http://127.0.0.1:1", 1, 1, 1);
+        options.body = text("x");
+        change(&mut options);
+        let text = refused(&options);
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
+fn the_program_says_what_it_spoke() {
+    let server = over_tcp(|peer| peer.serve());
+    let url = at("http", &server);
+    let arguments = ["load", "--http2", "--streams", "4", "-c", "3", "-n", "50", &url];
+    let ended = lockgate().run(&arguments);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for said in ["HTTP/2", "3 connections of 4 streams each", "succeeded  50"] {
+        assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
+    }
+    let ended = lockgate().run(&[&arguments[..], &["--json", "-"]].concat());
+    let said: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!((&said["streams"], &said["first"][0]["protocol"]), (&4.into(), &"HTTP/2".into()));
+    for (arguments, says) in
+        [(&["--streams", "4", "http://a"][..], "--http2"), (&["--http2", "--page", "http://a"], "--page")]
+    {
+        let ended = lockgate().run(&[&["load"], arguments].concat());
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    }
+}
