@@ -40,6 +40,8 @@ pub struct Options {
     pub connections: usize,
     /// See [`Plan`]: with a number of them HTTP/2 is spoken.
     pub streams: Option<usize>,
+    /// Whether requests are calls of gRPC, and bodies their messages.
+    pub grpc: bool,
     /// See [`Plan`].
     pub per_connection: Option<u64>,
     /// See [`Plan`].
@@ -253,8 +255,14 @@ impl Options {
     fn check_for_http2(&self) -> Result<(), OptionsError> {
         const OF_CONNECTIONS: [&str; 5] =
             ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+        let together = |text: &str| Err(OptionsError::Together(text.to_owned()));
         if self.streams.is_none() {
-            return Ok(());
+            return if self.grpc { together("--grpc needs --http2") } else { Ok(()) };
+        }
+        if self.grpc && (self.method.is_some() || matches!(self.body, Body::Random(_))) {
+            return together(
+                "--grpc posts one message, which is the same each time: no --method, no --body-random",
+            );
         }
         if self.method.as_deref() == Some("CONNECT") {
             return Err(OptionsError::Field(
@@ -380,7 +388,7 @@ impl Options {
     fn ask(&self, url: &Url) -> Ask {
         match url.scheme {
             Scheme::Http | Scheme::Https => {
-                let usual = if self.body.is_empty() { "GET" } else { "POST" };
+                let usual = if self.body.is_empty() && !self.grpc { "GET" } else { "POST" };
                 let method = self.method.as_deref().unwrap_or(usual);
                 let wants_length = !self.body.is_empty() || matches!(method, "POST" | "PUT" | "PATCH");
                 let wants_length = wants_length && !self.says("content-length");
@@ -425,9 +433,15 @@ impl Options {
             }
         };
         usual("user-agent", USER_AGENT);
-        usual("accept", "*/*");
-        if wants_length {
-            usual("content-length", &self.body.len().to_string());
+        let body = if self.grpc { grpc_message(&self.body) } else { self.body.clone() };
+        if self.grpc {
+            usual("content-type", "application/grpc");
+            usual("te", "trailers");
+        } else {
+            usual("accept", "*/*");
+        }
+        if wants_length && !self.grpc {
+            usual("content-length", &body.len().to_string());
         }
         let said = self.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("host"));
         fields.extend(said.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
@@ -436,7 +450,7 @@ impl Options {
             .iter()
             .map(|field| Varying { name: field.name.to_ascii_lowercase(), values: field.values.clone() });
         let varying = varying.collect();
-        Http2 { method: Method::of(method.as_bytes()), fields, varying, body: self.body.clone() }
+        Http2 { method: Method::of(method.as_bytes()), fields, varying, body, is_grpc: self.grpc }
     }
 
     /// The first line and the fields that were asked for; without an end.
@@ -462,6 +476,13 @@ impl Options {
         self.headers.iter().any(|(said, _)| said.eq_ignore_ascii_case(name))
             || self.varying.iter().any(|field| field.name.eq_ignore_ascii_case(name))
     }
+}
+
+/// A message with its prefix: not compressed, and so many bytes (gRPC over HTTP/2, Length-Prefixed-Message).
+fn grpc_message(message: &Body) -> Body {
+    let message = message.or(&[]);
+    let length = (message.len() as u32).to_be_bytes();
+    Body::Fixed([&[0], &length[..], message].concat().into())
 }
 
 fn resolve(host: &str, port: u16) -> Result<Vec<dial::Target>, OptionsError> {

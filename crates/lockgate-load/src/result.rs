@@ -65,7 +65,7 @@ pub struct FirstAnswer {
     pub status: Option<u16>,
     /// Bytes of its body.
     pub length: u64,
-    /// What was spoken: `HTTP/1.1`, `HTTP/2`, `WebSocket`, `bytes`.
+    /// What was spoken: `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket`, `bytes`.
     pub protocol: &'static str,
     /// Version and suite of TLS.
     pub tls: Option<String>,
@@ -293,6 +293,8 @@ pub enum Failure {
     Garbage,
     /// The answer has another status than was expected.
     Status,
+    /// A call of gRPC has another status than 0.
+    Grpc,
     /// Its body is shorter or longer.
     Length,
     /// Its body has the right length and other bytes.
@@ -301,7 +303,7 @@ pub enum Failure {
 
 impl Failure {
     /// Each once, in the order in which they are reported.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Connect,
         Self::Proxy,
         Self::Tls,
@@ -313,6 +315,7 @@ impl Failure {
         Self::Goaway,
         Self::Garbage,
         Self::Status,
+        Self::Grpc,
         Self::Length,
         Self::Body,
     ];
@@ -331,6 +334,7 @@ impl Failure {
             Self::Goaway => "goaway",
             Self::Garbage => "garbage",
             Self::Status => "status",
+            Self::Grpc => "grpc",
             Self::Length => "length",
             Self::Body => "body",
         }

@@ -102,6 +102,7 @@ impl Ask {
     pub(crate) fn protocol(&self) -> &'static str {
         match self {
             Self::Http(_) => "HTTP/1.1",
+            Self::Http2(Http2 { is_grpc: true, .. }) => "gRPC",
             Self::Http2(_) => "HTTP/2",
             Self::WebSocket(_) => "WebSocket",
             Self::Bytes(_) => "bytes",
@@ -133,6 +134,8 @@ pub struct Http2 {
     pub varying: Vec<Varying>,
     /// What follows the head.
     pub body: Body,
+    /// Whether it is a call of gRPC, which has a status of its own.
+    pub is_grpc: bool,
 }
 
 /// A field with one value out of several.

@@ -85,6 +85,9 @@ pub(super) struct LoadTyped {
     /// Requests at once on each connection, with --http2 [default: 1]
     #[arg(long, value_name = "N", value_parser = at_least_one, requires = "http2", help_heading = "How much")]
     streams: Option<usize>,
+    /// Make a unary call of gRPC with each request: the body is its message, and grpc-status must be 0
+    #[arg(long, requires = "http2", conflicts_with_all = ["method", "body_random"], help_heading = "What is sent")]
+    grpc: bool,
     /// How long, per stage: 10s, 500ms, 5m [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = lasting, help_heading = "How much")]
     duration: Option<Duration>,
@@ -248,9 +251,10 @@ pub(super) struct LoadTyped {
 }
 
 /// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
-const NOT_OF_PAGES: [&str; 33] = [
+const NOT_OF_PAGES: [&str; 34] = [
     "weights",
     "http2",
+    "grpc",
     "streams",
     "duration",
     "rounds",
@@ -313,6 +317,7 @@ impl LoadTyped {
             weights: self.weights,
             connections: self.connections.unwrap_or(if self.page { 6 } else { 10 }),
             streams: self.http2.then(|| self.streams.unwrap_or(1)),
+            grpc: self.grpc,
             per_connection: self.per_connection,
             threads: self.threads,
             cpus: self.cpus,

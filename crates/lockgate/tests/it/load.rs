@@ -39,6 +39,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         weights: Vec::new(),
         connections: 1,
         streams: None,
+        grpc: false,
         per_connection: None,
         threads: 1,
         cpus: Vec::new(),

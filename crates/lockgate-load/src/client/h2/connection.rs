@@ -9,7 +9,7 @@ use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
 use super::super::{Done, Fault};
 use super::frame::{self, Kind};
-use super::stream::{Bytes, Sending, Stream, Streams};
+use super::stream::{Bytes, Grpc, Sending, Stream, Streams};
 use crate::expect::Hasher;
 use crate::result::Failure;
 use crate::target::{Body, Http2};
@@ -210,6 +210,7 @@ impl Connection {
             done,
             hasher: hash.then(Hasher::new),
             declared: None,
+            grpc: request.is_grpc.then(Grpc::default),
             taken: 0,
             window: i64::from(self.peer.window),
             body: body.map(Sending::new),

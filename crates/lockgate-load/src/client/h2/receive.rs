@@ -7,7 +7,7 @@ use lockgate_http::head::Method;
 use super::super::Fault;
 use super::connection::{Block, Connection, HEAD_LIST, Outcome, STREAM_WINDOW, WINDOW};
 use super::frame::{self, Frame, Kind};
-use super::stream::Stream;
+use super::stream::{Grpc, Stream};
 use crate::result::Failure;
 
 /// What a head says, as far as it matters here.
@@ -17,6 +17,7 @@ struct Said {
     /// Whether it has a status at all, or several.
     statuses: usize,
     length: Option<u64>,
+    grpc: Option<u64>,
     is_misplaced: bool,
 }
 
@@ -32,6 +33,7 @@ impl Said {
             // There is no other of an answer (§8.3.2).
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
+            b"grpc-status" => self.grpc = number(),
             _ => {}
         }
         self.is_misplaced |= name == b":status" && !is_first;
@@ -165,6 +167,9 @@ impl Connection {
         let Some(place) = self.streams.find(id) else { return Ok(()) };
         let Some(stream) = self.streams.get(place) else { return Ok(()) };
         stream.done.received += wire as u64;
+        if let (Some(grpc), Some(_)) = (&mut stream.grpc, said.grpc) {
+            grpc.status = said.grpc;
+        }
         let is_trailer = stream.done.seen.status.is_some();
         match said {
             Said { is_misplaced: true, .. } => {
@@ -197,7 +202,11 @@ impl Connection {
                     format!("{} bytes came, and content-length said {declared}", stream.done.seen.length);
                 Outcome::Failed(Fault::new(Failure::Length, text))
             }
-            _ => Outcome::Answered,
+            // What is no answer of a call at all is seen by its status.
+            _ => match stream.grpc.filter(|_| stream.done.seen.status == Some(200)).and_then(Grpc::fault) {
+                Some(fault) => Outcome::Failed(fault),
+                None => Outcome::Answered,
+            },
         };
         self.finish(place, stream, outcome);
         Ok(())

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use lockgate_http::head::Method;
 
-use super::super::Done;
+use super::super::{Done, Fault};
 use crate::expect::Hasher;
+use crate::result::Failure;
 
 /// A request that was sent, or is being sent.
 pub(super) struct Stream {
@@ -16,6 +17,8 @@ pub(super) struct Stream {
     pub(super) hasher: Option<Hasher>,
     /// What the answer said about its length.
     pub(super) declared: Option<u64>,
+    /// Of a call of gRPC, which must have one, the status that came.
+    pub(super) grpc: Option<Grpc>,
     /// Bytes of the answer that its window was not given back for.
     pub(super) taken: u32,
     /// What the server takes of the body as yet; less than nothing after it has changed its mind (RFC 9113 §6.9.2).
@@ -23,6 +26,45 @@ pub(super) struct Stream {
     pub(super) body: Option<Sending>,
     /// How much had come on the connection when it began.
     pub(super) heard: u64,
+}
+
+/// What has come of a call's own status.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Grpc {
+    pub(super) status: Option<u64>,
+}
+
+impl Grpc {
+    /// What is wrong, if something is.
+    pub(super) fn fault(self) -> Option<Fault> {
+        const NAMES: [&str; 17] = [
+            "OK",
+            "CANCELLED",
+            "UNKNOWN",
+            "INVALID_ARGUMENT",
+            "DEADLINE_EXCEEDED",
+            "NOT_FOUND",
+            "ALREADY_EXISTS",
+            "PERMISSION_DENIED",
+            "RESOURCE_EXHAUSTED",
+            "FAILED_PRECONDITION",
+            "ABORTED",
+            "OUT_OF_RANGE",
+            "UNIMPLEMENTED",
+            "INTERNAL",
+            "UNAVAILABLE",
+            "DATA_LOSS",
+            "UNAUTHENTICATED",
+        ];
+        match self.status {
+            Some(0) => None,
+            Some(status) => {
+                let name = NAMES.get(status as usize).copied().unwrap_or("of no name");
+                Some(Fault::new(Failure::Grpc, format!("grpc-status {status}: {name}")))
+            }
+            None => Some(Fault::new(Failure::Garbage, "the end of a call without grpc-status")),
+        }
+    }
 }
 
 /// A body that is being sent.

@@ -52,6 +52,7 @@ fn words_mean_what_they_say() {
     assert_eq!((said.connections, said.threads, said.cpus), (7, 3, vec![2, 3]));
     assert_eq!((said.duration, said.timeout), (Some(Duration::from_millis(500)), Duration::from_secs(2)));
     assert_eq!(options(&["--http2", "--streams", "100"]).streams, Some(100));
+    assert!(options(&["--http2", "--grpc"]).grpc && !options(&["--http2"]).grpc);
     let said = options(&["-H", "A:b: c ", "-H", "D:", "--header-any", "E: f | g|h", "-X", "PUT"]);
     let field = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     assert_eq!(said.headers, [field("A", "b: c"), field("D", "")]);

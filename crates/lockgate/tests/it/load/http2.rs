@@ -616,6 +616,60 @@ fn requests_that_are_due_take_a_free_stream() {
     assert_eq!(tally.service.len(), 100);
 }
 
+/// A call is answered with a message and `grpc-status`, behind it or alone (gRPC over HTTP/2, Responses).
+#[test]
+fn a_call_of_grpc_succeeds_by_its_own_status() {
+    let place = AtomicUsize::new(0);
+    let server = over_tcp(move |peer| {
+        let mut body = Vec::new();
+        while let Some(frame) = peer.next_of_request() {
+            if frame.kind == HEADERS {
+                let fields = peer.fields(&frame.payload);
+                for (name, value) in [
+                    (":method", "POST"),
+                    (":path", "/package.Service/Call"),
+                    ("content-type", "application/grpc"),
+                    ("te", "trailers"),
+                ] {
+                    assert!(fields.contains(&(name.to_owned(), value.to_owned())), "{name}: {fields:?}");
+                }
+                body.clear();
+            } else {
+                body.extend_from_slice(&frame.payload);
+            }
+            if frame.flags & END_STREAM == 0 {
+                continue;
+            }
+            assert_eq!(body, b"\0\0\0\0\x05hello");
+            // In turn: right, failed with a message, failed without one, without a status, no gRPC at all.
+            let status: &[u8] = match place.fetch_add(1, Ordering::SeqCst) % 5 {
+                0 => b"\x00\x0bgrpc-status\x010",
+                1 => b"\x00\x0bgrpc-status\x0214",
+                2 => {
+                    let alone = [OK, b"\x00\x0bgrpc-status\x015"].concat();
+                    peer.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, &alone);
+                    continue;
+                }
+                3 => b"\x00\x01a\x010",
+                _ => {
+                    peer.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, b"\x8d");
+                    continue;
+                }
+            };
+            peer.send(HEADERS, END_HEADERS, frame.stream, OK);
+            peer.send(DATA, 0, frame.stream, b"\0\0\0\0\x02hi");
+            peer.send(HEADERS, END_HEADERS | END_STREAM, frame.stream, status);
+        }
+    });
+    let mut options = streams(&format!("{}/package.Service/Call", at("http", &server)), 1, 1, 10);
+    options.grpc = true;
+    options.body = text("hello");
+    let tally = tally(&options);
+    let expected = [("garbage", 2), ("status", 2), ("grpc", 4)];
+    assert_eq!((failures(&tally), tally.succeeded()), (expected.to_vec(), 2), "{:?}", tally.examples);
+    assert!(example(&tally, Failure::Grpc).contains("grpc-status 14: UNAVAILABLE"));
+}
+
 fn over_tls(alpn: &'static [&'static [u8]]) -> Serving {
     let mut served = server_config(&Authority::new("Test Authority").issue(&["127.0.0.1"]), None);
     Arc::get_mut(&mut served).unwrap().alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -666,6 +720,8 @@ fn what_http2_has_not_is_refused() {
         ),
         (|options| options.headers = vec![("Upgrade".into(), "x".into())], "`upgrade` cannot be sent"),
         (|options| options.method = Some("CONNECT".into()), "CONNECT"),
+        (|options| (options.grpc, options.streams) = (true, None), "--grpc needs --http2"),
+        (|options| (options.grpc, options.body) = (true, Body::Random(5)), "--body-random"),
         (
             |options| options.varying = vec![Varying { name: "Host".into(), values: vec!["a".into()] }],
             "`Host` cannot be sent",
