@@ -53,7 +53,7 @@ def generators(report, a):
         def measure(name, _):
             progress(f"{row} {name}")
             return one(name, url, connections, streams, a.secs)
-        rows = interleaved(fitting[row], a.rounds, measure)
+        rows = interleaved(dict.fromkeys(fitting[row]), a.rounds, measure)
         # perf-gauge takes no certificate that it does not know, whatever it is told: it has requests, and no successes.
         rows = {name: records for name, records in rows.items() if not all(r.get("requests", 0) < 5000 for r in records)}
         title = f"{row}, c = {connections}" + (f" of {streams} streams" if streams else "")

@@ -18,10 +18,9 @@ const LENGTHS: [u8; 257] = [
     21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27,
     27, 27, 26, 30,
 ];
-const END: usize = 256;
 const LONGEST: usize = 30;
-/// So many bits are looked up at once: the codes of what heads are made of have no more.
-const FAST: u32 = 10;
+/// So many bits are looked up at once: of what heads are made of, that is mostly two codes.
+const FAST: u32 = 12;
 
 /// Everything that is known of the code.
 struct Code {
@@ -32,8 +31,19 @@ struct Code {
     place: [u16; LONGEST + 2],
     /// The code of each symbol.
     codes: [u32; 257],
-    /// The symbol and length of the code that the index begins with; of length 0 where that is a longer one.
-    fast: [(u8, u8); 1 << FAST],
+    /// What so many bits begin with.
+    fast: [Fast; 1 << FAST],
+}
+
+/// The codes that some bits begin with.
+#[derive(Clone, Copy)]
+struct Fast {
+    symbols: [u8; 2],
+    /// How many symbols these are; none where the code is a longer one.
+    count: u8,
+    /// Bits of all of them, and of the first.
+    length: u8,
+    first: u8,
 }
 
 static CODE: Code = Code::new();
@@ -45,7 +55,7 @@ impl Code {
             first: [0; LONGEST + 2],
             place: [0; LONGEST + 2],
             codes: [0; 257],
-            fast: [(0, 0); 1 << FAST],
+            fast: [Fast { symbols: [0; 2], count: 0, length: 0, first: 0 }; 1 << FAST],
         };
         let (mut code, mut place, mut length) = (0, 0, 1);
         while length <= LONGEST {
@@ -60,7 +70,11 @@ impl Code {
                         let spare = FAST as usize - length;
                         let mut rest = 0;
                         while rest < 1 << spare {
-                            made.fast[(code as usize) << spare | rest] = (symbol as u8, length as u8);
+                            let fast = &mut made.fast[(code as usize) << spare | rest];
+                            fast.symbols[0] = symbol as u8;
+                            fast.count = 1;
+                            fast.length = length as u8;
+                            fast.first = length as u8;
                             rest += 1;
                         }
                     }
@@ -72,6 +86,18 @@ impl Code {
             code <<= 1;
             length += 1;
         }
+        // Where a second code fits in behind the first, it is the one that the bits behind begin with.
+        let mut bits = 0;
+        while bits < made.fast.len() {
+            let Fast { count, first, .. } = made.fast[bits];
+            let behind = made.fast[(bits << first) & (made.fast.len() - 1)];
+            if count == 1 && behind.count > 0 && first + behind.first <= FAST as u8 {
+                made.fast[bits].symbols[1] = behind.symbols[0];
+                made.fast[bits].count = 2;
+                made.fast[bits].length = first + behind.first;
+            }
+            bits += 1;
+        }
         made.first[LONGEST + 1] = u32::MAX;
         made.place[LONGEST + 1] = place as u16;
         made
@@ -80,11 +106,12 @@ impl Code {
     /// The symbol and length of the code that `bits` begins with.
     fn find(&self, bits: u64) -> (usize, u32) {
         match self.fast[(bits >> (64 - FAST)) as usize] {
-            (_, 0) => self.find_long(bits),
-            (symbol, length) => (usize::from(symbol), u32::from(length)),
+            Fast { count: 0, .. } => self.find_long(bits),
+            Fast { symbols, first, .. } => (usize::from(symbols[0]), u32::from(first)),
         }
     }
 
+    /// The same of a longer code than are looked up.
     #[cold]
     fn find_long(&self, bits: u64) -> (usize, u32) {
         let mut length = FAST as usize + 1;
@@ -103,8 +130,8 @@ impl Code {
 
 /// Decodes a string into `out`, in place of what is there: at most 8 bytes for 5.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
-    // The shortest code has 5 bits.
-    out.resize(coded.len() * 8 / 5 + 1, 0);
+    // The shortest code has 5 bits; two symbols are written where there may be one.
+    out.resize(coded.len() * 8 / 5 + 2, 0);
     let (mut rest, mut at) = (coded, 0);
     // From the highest bit on; behind what is there are zeros.
     let (mut bits, mut have) = (0_u64, 0_u32);
@@ -114,15 +141,20 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
         let taken = (63 - have) / 8;
         rest = &rest[taken as usize..];
         have += taken * 8;
-        // Bits of the byte behind may be there as well, and will be put there again.
+        // What is there of the byte behind comes again with it.
         bits &= !(u64::MAX >> have);
         while have >= LONGEST as u32 {
-            let (symbol, length) = CODE.find(bits);
-            if symbol == END {
-                return Err(HpackError::Huffman);
-            }
-            out[at] = symbol as u8;
-            at += 1;
+            let fast = CODE.fast[(bits >> (64 - FAST)) as usize];
+            let length = if fast.count > 0 {
+                out[at..at + 2].copy_from_slice(&fast.symbols);
+                at += usize::from(fast.count);
+                u32::from(fast.length)
+            } else {
+                let (symbol, length) = CODE.find_long(bits);
+                out[at] = literal(symbol)?;
+                at += 1;
+                length
+            };
             bits <<= length;
             have -= length;
         }
@@ -135,23 +167,25 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
             have += 8;
             rest = behind;
         }
-        // Behind the end all are ones, which is what padding is.
-        let padded = bits | u64::MAX.checked_shr(have).unwrap_or(0);
-        let (symbol, length) = CODE.find(padded);
-        if length > have {
-            // Padding is less than a byte, and the beginning of the end of a string: ones.
-            let is_padding = have < 8 && bits.leading_ones() >= have;
+        // Padding is less than a byte, and the beginning of the end of a string: ones, which no code so short is.
+        if have < 8 && bits.leading_ones() >= have {
             out.truncate(at);
-            return if is_padding { Ok(()) } else { Err(HpackError::Huffman) };
+            return Ok(());
         }
-        if symbol == END {
+        let (symbol, length) = CODE.find(bits);
+        if length > have {
             return Err(HpackError::Huffman);
         }
-        out[at] = symbol as u8;
+        out[at] = literal(symbol)?;
         at += 1;
         bits <<= length;
         have -= length;
     }
+}
+
+/// The byte that a symbol is, unless it is the end of a string (RFC 7541 §5.2).
+fn literal(symbol: usize) -> Result<u8, HpackError> {
+    u8::try_from(symbol).map_err(|_| HpackError::Huffman)
 }
 
 /// How many bytes a string takes when it is coded.
@@ -203,7 +237,7 @@ mod tests {
             (10, 0x3ffffffc),
             (249, 0xffffffe),
             (255, 0x3ffffee),
-            (END, 0x3fffffff),
+            (256, 0x3fffffff),
         ] {
             assert_eq!(CODE.codes[symbol], code, "{symbol}");
         }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
 use super::super::{Done, Fault};
-use super::frame::{self, Kind};
+use super::frame::{self, Frame, Kind};
 use super::stream::{Bytes, Grpc, Sending, Stream, Streams};
 use crate::expect::Hasher;
 use crate::result::Failure;
@@ -93,6 +93,8 @@ pub(crate) struct Connection {
     /// Bytes of answers that its window was not given back for.
     pub(super) taken: u32,
     pub(super) block: Option<Block>,
+    /// What is still to come of a body's frame.
+    pub(super) rest: Option<Frame>,
     /// Why the server ends it, once it has said so (§6.8).
     pub(super) goodbye: Option<u32>,
     /// Frames of answers that have come.
@@ -130,6 +132,7 @@ impl Connection {
             window: i64::from(USUAL_WINDOW),
             taken: 0,
             block: None,
+            rest: None,
             goodbye: None,
             heard: 0,
             finished: VecDeque::new(),

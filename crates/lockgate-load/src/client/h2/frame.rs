@@ -60,6 +60,8 @@ impl Kind {
 /// The beginning of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
+    /// Bytes before its payload: none of the rest of a frame.
+    pub(super) head: usize,
     /// Of its payload.
     pub(super) length: usize,
     pub(super) kind: Kind,
@@ -72,12 +74,20 @@ impl Frame {
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let [a, b, c, kind, flags, stream @ ..] = *bytes.first_chunk::<HEAD>()?;
         Some(Self {
+            head: HEAD,
             length: u32::from_be_bytes([0, a, b, c]) as usize,
             kind: Kind::KNOWN.get(usize::from(kind)).copied().unwrap_or(Kind::Other),
             flags,
             // The highest bit says nothing.
             stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
         })
+    }
+
+    /// A body of which so many bytes have come, as two frames; `None` where it must come whole, as others must.
+    pub(super) fn split(self, come: usize) -> Option<(Self, Self)> {
+        let may = self.kind == Kind::Data && !self.has(PADDED) && come < self.length && self.stream != 0;
+        let first = Self { length: come, flags: 0, ..self };
+        may.then_some((first, Self { head: 0, length: self.length - come, ..self }))
     }
 
     pub(super) fn has(&self, flag: u8) -> bool {

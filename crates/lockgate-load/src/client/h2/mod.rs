@@ -6,6 +6,8 @@ mod exchange;
 mod frame;
 mod receive;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use connection::{Connection, Finished, Outcome};
 pub(super) use exchange::{check, exchange};

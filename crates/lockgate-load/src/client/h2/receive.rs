@@ -51,12 +51,12 @@ impl Connection {
     /// When what came is not HTTP/2: the connection is of no use any more.
     pub(super) fn receive(&mut self, bytes: &[u8]) -> Result<usize, Fault> {
         let mut at = 0;
-        while let Some(frame) = Frame::read(&bytes[at..]) {
+        while let Some(frame) = self.rest.take().or_else(|| Frame::read(&bytes[at..])) {
             if !self.has_settings {
                 if bytes.starts_with(b"HTTP/1.") {
-                    return Err(garbage(
-                        "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken (h2c)",
-                    ));
+                    let text = "the server answered by HTTP/1: without TLS it must know beforehand that HTTP/2 is spoken \
+                                (h2c)";
+                    return Err(garbage(text));
                 }
                 if frame.kind != Kind::Settings || frame.has(frame::ACK) {
                     return Err(garbage("what came first is no HTTP/2"));
@@ -65,10 +65,19 @@ impl Connection {
             if frame.length > frame::LONGEST {
                 return Err(garbage(format!("a frame of {} bytes, which were not allowed", frame.length)));
             }
-            let begin = at + frame::HEAD;
-            let Some(payload) = bytes.get(begin..begin + frame.length) else { break };
-            at = begin + frame.length;
-            self.take_frame(&frame, payload)?;
+            let come = &bytes[at + frame.head..];
+            if let Some(payload) = come.get(..frame.length) {
+                at += frame.head + frame.length;
+                self.take_frame(&frame, payload)?;
+            } else if let Some((part, rest)) = frame.split(come.len()) {
+                // A body is taken as it comes: what is kept until more comes is copied.
+                at = bytes.len();
+                self.take_frame(&part, come)?;
+                self.rest = Some(rest);
+                break;
+            } else {
+                break;
+            }
         }
         Ok(at)
     }
@@ -121,7 +130,7 @@ impl Connection {
         }
         let Some(place) = self.streams.find(frame.stream) else { return Ok(()) };
         let Some(stream) = self.streams.get(place) else { return Ok(()) };
-        stream.done.received += (frame::HEAD + payload.len()) as u64;
+        stream.done.received += (frame.head + payload.len()) as u64;
         if stream.done.seen.status.is_none() {
             return self.refuse(place, "data before an answer");
         }

@@ -1,0 +1,96 @@
+//! How bytes arrive does not matter.
+
+use fastrand::Rng;
+use lockgate_http::head::Method;
+
+use super::super::Fault;
+use super::frame::{self, Kind};
+use super::{Connection, Outcome};
+use crate::target::{Body, Http2};
+
+/// A connection with two requests under way.
+fn asked() -> Connection {
+    let fields =
+        [(":method", "GET"), (":path", "/")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
+    let request = Http2 { method: Method::Get, fields, varying: Vec::new(), body, is_grpc: false };
+    let mut connection = Connection::new(2);
+    for place in 0..2 {
+        connection.begin(place, 0, &request, true, &mut Rng::with_seed(1));
+    }
+    connection
+}
+
+/// Places, statuses, lengths and bytes of what has been answered, or why it was not.
+type Answers = Vec<(usize, Option<u16>, u64, u64, Option<[u8; 32]>, Result<(), String>)>;
+
+fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<String>) {
+    let (mut connection, mut unread, mut error) = (asked(), Vec::new(), None);
+    for piece in pieces {
+        unread.extend_from_slice(piece);
+        match connection.receive(&unread) {
+            Ok(used) => drop(unread.drain(..used)),
+            Err(Fault { text, .. }) => {
+                error = Some(text);
+                break;
+            }
+        }
+    }
+    let mut answers = Vec::new();
+    while let Some(finished) = connection.take_finished() {
+        let seen = finished.done.seen;
+        let outcome = match finished.outcome {
+            Outcome::Answered => Ok(()),
+            Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault.text),
+        };
+        // What is not looked at any more is not counted either.
+        let received = if outcome.is_ok() { finished.done.received } else { 0 };
+        answers.push((finished.place, seen.status, seen.length, received, seen.hash, outcome));
+    }
+    (answers, error)
+}
+
+fn frames(frames: &[(Kind, u8, u32, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (kind, flags, stream, payload) in frames {
+        frame::begin(&mut bytes, payload.len(), *kind, *flags, *stream);
+        bytes.extend_from_slice(payload);
+    }
+    bytes
+}
+
+#[test]
+fn frames_mean_the_same_however_they_arrive() {
+    let settings = (Kind::Settings, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
+    let head = |stream: u32, block: &'static [u8]| (Kind::Headers, frame::END_HEADERS, stream, block);
+    for (all, answered, errs) in [
+        (
+            frames(&[
+                settings,
+                head(3, &[0x88]),
+                (Kind::Headers, 0, 1, &[0x88, 0x5c]),
+                (Kind::Continuation, frame::END_HEADERS, 1, b"\x0210"),
+                (Kind::Data, 0, 1, b"01234"),
+                (Kind::Data, 0, 3, b""),
+                (Kind::Data, frame::END_STREAM, 3, b"a page"),
+                (Kind::Ping, 0, 0, b"12345678"),
+                (Kind::Data, 0x9, 1, b"\x0356789\0\0\0"),
+                (Kind::Goaway, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]),
+            ]),
+            2,
+            false,
+        ),
+        (frames(&[settings, head(1, &[0x88]), (Kind::Reset, 0, 1, &[0, 0, 0, 7])]), 1, false),
+        (frames(&[settings, (Kind::Data, frame::END_STREAM, 1, b"early"), head(3, &[0x8d])]), 1, false),
+        // Something within a head, and data of nobody.
+        (frames(&[settings, (Kind::Headers, 0, 1, &[0x88]), (Kind::Data, 0, 1, b"012")]), 0, true),
+        (frames(&[settings, head(1, &[0x88]), (Kind::Data, 0, 0, b"0123456789")]), 0, true),
+    ] {
+        let whole = receive([&all[..]]);
+        assert_eq!((whole.0.len(), whole.1.is_some()), (answered, errs), "{whole:?}");
+        for cut in 0..all.len() {
+            assert_eq!(receive([&all[..cut], &all[cut..]]), whole, "cut at {cut}");
+        }
+        assert_eq!(receive(all.chunks(1)), whole, "byte by byte");
+    }
+}
