@@ -5,44 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockgate_http::hpack::{Decoder, TABLE_SIZE};
-use lockgate_load::expect::Length;
+use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::Options;
 use lockgate_load::profile::{Profile, Rates};
 use lockgate_load::result::Failure;
 use lockgate_load::schedule::Rate;
 use lockgate_load::target::{Body, Varying};
+use lockgate_testkit::h2::frame::flag::{ACK, END_HEADERS, END_STREAM, PADDED, PRIORITY};
+use lockgate_testkit::h2::frame::kind::{
+    CONTINUATION, DATA, GOAWAY, HEADERS, PING, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
+};
+use lockgate_testkit::h2::frame::{self, setting};
+use lockgate_testkit::h2::hpack::Decoder;
+use lockgate_testkit::h2::{Frame, PREFACE};
 use lockgate_testkit::{Authority, Origin, Serving, Tls, Wire, bytes, server_config};
 
 use super::{PAGE, asks, at, example, failures, refused, run, tally, text};
 use crate::scene::lockgate;
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RESET: u8 = 3;
-const SETTINGS: u8 = 4;
-const PUSH: u8 = 5;
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
-const CONTINUATION: u8 = 9;
-const OTHER: u8 = 0xbb;
-
-const END_STREAM: u8 = 1;
-const ACK: u8 = 1;
-const END_HEADERS: u8 = 4;
-const PADDED: u8 = 8;
-
 /// `:status 200`.
 const OK: &[u8] = &[0x88];
-
-#[derive(Debug)]
-struct Frame {
-    kind: u8,
-    flags: u8,
-    stream: u32,
-    payload: Vec<u8>,
-}
 
 /// The server's end of a connection.
 struct Peer<S> {
@@ -52,12 +34,12 @@ struct Peer<S> {
 
 impl<S: Read + Write> Peer<S> {
     /// Takes what a client says first, and says these settings.
-    fn greet(wire: S, settings: &[u8]) -> Self {
-        let mut peer = Self { wire, decoder: Decoder::new(TABLE_SIZE) };
+    fn greet(wire: S, settings: &[(u16, u32)]) -> Self {
+        let mut peer = Self { wire, decoder: Decoder::new(4096) };
         let mut preface = [0; 24];
         if peer.wire.read_exact(&mut preface).is_ok() {
-            assert_eq!(&preface, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-            peer.send(SETTINGS, 0, 0, settings);
+            assert_eq!(preface, PREFACE);
+            peer.send(SETTINGS, 0, 0, &frame::settings(settings));
         }
         peer
     }
@@ -92,19 +74,14 @@ impl<S: Read + Write> Peer<S> {
     }
 
     fn fields(&mut self, block: &[u8]) -> Vec<(String, String)> {
-        let mut fields = Vec::new();
-        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let decoded =
-            self.decoder.decode(block, 1 << 20, |name, value| fields.push((text(name), text(value))));
-        decoded.expect("a block of fields");
-        fields
+        let fields = self.decoder.decode(block).expect("a block of fields");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        fields.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
     /// Whoever has gone takes nothing.
     fn send(&mut self, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
-        let length = (payload.len() as u32).to_be_bytes();
-        let mut frame = [&length[1..], &[kind, flags], &stream.to_be_bytes()].concat();
-        frame.extend_from_slice(payload);
+        let frame = frame::frame(kind, flags, stream, payload);
         let _ = self.wire.write_all(&frame).and_then(|()| self.wire.flush());
     }
 
@@ -238,7 +215,7 @@ fn a_body_leaves_as_far_as_the_windows_of_the_server_let_it() {
     let bodies = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&bodies);
     let server = Origin::tcp().serve(move |wire| {
-        let mut peer = Peer::greet(wire.another(), &[0, 4, 0, 0, 0, 20]);
+        let mut peer = Peer::greet(wire.another(), &[(setting::INITIAL_WINDOW_SIZE, 20)]);
         let mut open: Vec<(u32, usize, Vec<u8>)> = Vec::new();
         // Until it is acknowledged the usual holds (RFC 9113 §6.5.3).
         let mut first = 65_535;
@@ -323,6 +300,19 @@ fn a_body_of_a_megabyte_goes_both_ways() {
     assert!(tally.sent > 6 * SIZE as u64 && tally.received > 6 * SIZE as u64);
 }
 
+/// The h2 crate, which keeps every rule, as what is asked.
+#[test]
+fn a_server_of_another_make_understands_all_of_it() {
+    let server = lockgate_testkit::h2::Origin::echo();
+    for size in [0, 1, 1000, 300_000] {
+        let mut options = streams(&format!("http://{}/echo", server.address()), 2, 5, 20);
+        options.body = Body::Fixed(bytes(7, size).into());
+        options.expect = Expect { length: Length::Exactly(size as u64), ..Expect::default() };
+        let tally = tally(&options);
+        assert_eq!((tally.succeeded(), failures(&tally)), (20, vec![]), "{size}: {:?}", tally.examples);
+    }
+}
+
 #[test]
 fn answers_come_in_every_form_that_there_is() {
     let forms: [fn(&mut Peer<Wire>, u32); 6] = [
@@ -330,7 +320,7 @@ fn answers_come_in_every_form_that_there_is() {
         // After a word beforehand (RFC 9110 §15.2), and with other frames around it.
         |peer, stream| {
             peer.send(HEADERS, END_HEADERS, stream, b"\x08\x03103");
-            peer.send(OTHER, 0xff, stream, b"whatever");
+            peer.send(0xbb, 0xff, stream, b"whatever");
             peer.send(PING, 0, 0, b"12345678");
             peer.answer(stream);
             let pong = peer.next_of_request().unwrap();
@@ -338,7 +328,7 @@ fn answers_come_in_every_form_that_there_is() {
         },
         // The head in three pieces, with padding and a priority.
         |peer, stream| {
-            peer.send(HEADERS, PADDED | 0x20, stream, b"\x03\0\0\0\0\x10\x88\x5c\0\0\0");
+            peer.send(HEADERS, PADDED | PRIORITY, stream, b"\x03\0\0\0\0\x10\x88\x5c\0\0\0");
             peer.send(CONTINUATION, 0, stream, b"\x02");
             peer.send(CONTINUATION, END_HEADERS, stream, b"10");
             peer.send(DATA, PADDED, stream, b"\x0201234\0\0");
@@ -361,7 +351,7 @@ fn answers_come_in_every_form_that_there_is() {
         // What was answered is over, whatever is said of it.
         |peer, stream| {
             peer.answer(stream);
-            peer.send(RESET, 0, stream, &[0; 4]);
+            peer.send(RST_STREAM, 0, stream, &[0; 4]);
             peer.send(WINDOW_UPDATE, 0, stream, &1_u32.to_be_bytes());
         },
     ];
@@ -411,7 +401,7 @@ fn assert_two_are(
 fn a_stream_that_fails_is_a_failure_of_its_kind_and_the_connection_goes_on() {
     let reset = |code: u32| {
         move |peer: &mut Peer<Wire>, stream| {
-            peer.send(RESET, 0, stream, &code.to_be_bytes());
+            peer.send(RST_STREAM, 0, stream, &code.to_be_bytes());
             true
         }
     };
@@ -484,7 +474,7 @@ fn a_connection_that_breaks_fails_what_is_under_way_and_is_opened_anew() {
         (CONTINUATION, END_HEADERS, 1, OK),
         (SETTINGS, 0, 1, b""),
         (SETTINGS, 0, 0, b"12345"),
-        (PUSH, END_HEADERS, 1, b"\0\0\0\x02\x88"),
+        (PUSH_PROMISE, END_HEADERS, 1, b"\0\0\0\x02\x88"),
         (PING, 0, 0, b"1"),
         (WINDOW_UPDATE, 0, 0, &[0; 4]),
         (GOAWAY, 0, 0, b"\0"),
@@ -540,7 +530,7 @@ fn a_stream_that_stalls_is_given_up_and_the_others_go_on() {
     let server = over_tcp(move |peer| {
         while let Some(frame) = peer.next_of_request() {
             match frame.kind {
-                RESET => seen.lock().unwrap().push(frame.payload),
+                RST_STREAM => seen.lock().unwrap().push(frame.payload),
                 _ if place.fetch_add(1, Ordering::SeqCst) == 1 => {
                     peer.send(HEADERS, END_HEADERS, frame.stream, OK);
                 }
@@ -576,7 +566,7 @@ fn a_connection_that_says_nothing_any_more_is_not_asked_again() {
 #[test]
 fn more_streams_than_the_server_takes_wait_for_each_other() {
     let server = Origin::tcp().serve(|wire| {
-        let mut peer = Peer::greet(wire.another(), &[0, 3, 0, 0, 0, 1]);
+        let mut peer = Peer::greet(wire.another(), &[(setting::MAX_CONCURRENT_STREAMS, 1)]);
         // Until then nobody knows (RFC 9113 §6.5.3).
         let mut is_known = false;
         let mut early = Vec::new();
