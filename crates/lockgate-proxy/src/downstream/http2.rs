@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, SendResponse};
+use lockgate_http::h2::HeadError;
 use lockgate_http::head::RequestHead;
 use lockgate_net::stream::Stream as Connected;
 
@@ -28,6 +29,7 @@ use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
 use crate::site::Sites;
+use crate::upstream::Lease;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -303,61 +305,76 @@ impl Streams {
     ) {
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
-        let stream = Stream::new(body, respond, self.sites().limits, &self.carrier, &self.turns);
-        tokio::task::spawn_local(Rc::clone(self).exchange(parts, stream, Instant::now()));
+        let limits = self.sites().limits;
+        let mut head = self.connection.worker.requests.take();
+        let read = Stream::read(&parts, &limits, &mut head);
+        drop(parts);
+        let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
+        let exchange = Rc::clone(self).exchange(read, head, stream, Instant::now());
+        tokio::task::spawn_local(exchange);
         if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
             *leaving = Leaving::Gracefully;
             requests.graceful_shutdown();
         }
     }
 
-    /// One request and its answer.
-    async fn exchange(self: Rc<Self>, parts: http::request::Parts, mut stream: Stream, began: Instant) {
+    /// One request, whose head was read, and its answer.
+    ///
+    /// A block and not a function that is async: that would keep room for its arguments twice.
+    fn exchange(
+        self: Rc<Self>,
+        read: Result<(), HeadError>,
+        mut head: Box<RequestHead>,
+        mut stream: Stream,
+        began: Instant,
+    ) -> impl Future<Output = ()> {
         let open = Open(self);
-        let Self { connection, asking, .. } = &*open.0;
-        let worker = &connection.worker;
-        let guard = worker.clock.watch();
-        // Its bytes are the connection's.
-        guard.watch().listener.set(usize::MAX);
-        let mut head = worker.requests.take();
-        match Stream::read(&parts, &open.0.sites().limits, &mut head) {
-            Ok(()) => {
-                drop(parts);
-                let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
-                let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
-                if let Next::Tunnel { lease, idle, site } = next {
-                    // The endpoint counts it for as long as it lasts.
-                    let (mut up, _hold, _in_flight) = lease.into_parts();
-                    let cells = worker.cells.http.site(site);
-                    let ended = boxed(|| tunnel::run(&mut stream, &mut up, &guard, idle, cells)).await;
-                    if ended != Ok(Ended::Whole) {
-                        stream.reset(Reason::CANCEL);
+        async move {
+            let Self { connection, asking, .. } = &*open.0;
+            let worker = &connection.worker;
+            let guard = worker.clock.watch();
+            // Its bytes are the connection's.
+            guard.watch().listener.set(usize::MAX);
+            match read {
+                Ok(()) => {
+                    let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
+                    let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
+                    if let Next::Tunnel { lease, idle, site } = next {
+                        boxed(|| open.0.tunnel(&mut stream, lease, &guard, idle, site)).await;
                     }
                 }
+                Err(error) => boxed(|| open.0.refuse(&mut stream, &guard, error, began)).await,
             }
-            Err(error) => {
-                let fault = match error.status() {
-                    414 => Fault::TargetTooLong,
-                    431 => Fault::HeadTooLarge,
-                    501 => Fault::NotImplemented,
-                    _ => Fault::Malformed,
-                };
-                let failure = Failure::because(fault, error.to_string());
-                boxed(|| open.0.refuse(&mut stream, &guard, fault, failure, began)).await;
-            }
+            worker.requests.give(head);
         }
-        worker.requests.give(head);
+    }
+
+    /// A stream that has become a tunnel, for as long as it lasts.
+    async fn tunnel(
+        &self,
+        stream: &mut Stream,
+        lease: Lease,
+        guard: &Guard,
+        idle: Duration,
+        site: Option<usize>,
+    ) {
+        // The endpoint counts it for as long as it lasts.
+        let (mut up, _hold, _in_flight) = lease.into_parts();
+        let cells = self.connection.worker.cells.http.site(site);
+        if tunnel::run(stream, &mut up, guard, idle, cells).await != Ok(Ended::Whole) {
+            stream.reset(Reason::CANCEL);
+        }
     }
 
     /// Answers what is no request.
-    async fn refuse(
-        &self,
-        stream: &mut Stream,
-        guard: &Guard,
-        fault: Fault,
-        failure: Failure,
-        began: Instant,
-    ) {
+    async fn refuse(&self, stream: &mut Stream, guard: &Guard, error: HeadError, began: Instant) {
+        let fault = match error.status() {
+            414 => Fault::TargetTooLong,
+            431 => Fault::HeadTooLarge,
+            501 => Fault::NotImplemented,
+            _ => Fault::Malformed,
+        };
+        let failure = Failure::because(fault, error.to_string());
         let connection = &self.connection;
         let id = connection.worker.shared.request_ids.id(connection.id, self.asking.count());
         let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
