@@ -126,7 +126,7 @@ impl Upstream {
             let now = guard.clock().now();
             let (member, hold) = match self.choose(*tried, now) {
                 Some(chosen) => chosen,
-                None => match Box::pin(self.queue(guard, *tried, site)).await {
+                None => match boxed(|| self.queue(guard, *tried, site)).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
@@ -159,7 +159,7 @@ impl Upstream {
                     upstream,
                 });
             }
-            match Box::pin(self.dial(member, hold, in_flight, guard, connect, header)).await {
+            match boxed(|| self.dial(member, hold, in_flight, guard, connect, header)).await {
                 // Nothing was sent: another one may do.
                 Err(error @ DialError::Failed { .. }) => {
                     self.unreachable(member, &error, http);

@@ -13,6 +13,7 @@ use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::body::{self, ReadError, Sink, poll_pump};
+use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::h1;
@@ -28,7 +29,7 @@ impl Proxy {
         answer: &mut ResponseHead,
     ) -> Result<(), Failure> {
         if answer.status == 101 {
-            return Box::pin(switch(exchange, lease, answer)).await;
+            return boxed(|| switch(exchange, lease, answer)).await;
         }
         let length = lease.link.begin_answer(exchange.request.head.method, answer);
         let length = length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;

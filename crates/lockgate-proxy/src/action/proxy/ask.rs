@@ -14,6 +14,7 @@ use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::body::{ReadError, Sink};
+use crate::boxed::boxed;
 use crate::clock::{Asked, Cut, Guard, Waiting};
 use crate::exchange::{Downstream, Exchange, Failure};
 use crate::site::Rules;
@@ -107,7 +108,7 @@ impl Proxy {
             exchange.outcome.awaited |= answer.status == 100;
             // While the client takes it, the endpoint is not waited for.
             let asked = guard.watch().asked.take();
-            Box::pin(interim(exchange, answer)).await.map_err(Unanswered::end)?;
+            boxed(|| interim(exchange, answer)).await.map_err(Unanswered::end)?;
             guard.watch().asked.set(asked);
             if answer.status == 100 {
                 asking.invite();

@@ -8,6 +8,7 @@ use lockgate_http::head::{BodyLength, RequestHead};
 use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
+use crate::boxed::boxed;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
@@ -30,7 +31,7 @@ impl<'s> Serving<'s> {
             within(limited, head, seen.client, self.guard.clock().nanos())?;
         }
         if let Some(auth) = &rules.auth {
-            seen.user = Some(Box::pin(self.authenticate(auth, head, seen.client)).await?);
+            seen.user = Some(boxed(|| self.authenticate(auth, head, seen.client)).await?);
         }
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {
