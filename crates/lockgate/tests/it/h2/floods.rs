@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use lockgate_testkit::h2::{Client, Peer};
+use lockgate_testkit::h2::{self, Client, Peer, Reply};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving};
 
 use super::attacks::{self, Attack, Outcome, flood, flood_unread};
@@ -235,4 +235,38 @@ fn many_attackers_that_come_again_and_again_hold_up_nobody() {
     assert!(more < 2 * MEMORY, "{more} bytes");
     probe.stop();
     gate.wait_for_sample(VIOLATIONS, &[], 120.0);
+}
+
+/// Requests of all clients share connections to an endpoint that speaks HTTP/2: what one takes back must not make the
+/// endpoint disconnect the others.
+#[test]
+fn floods_do_not_reach_others_through_a_connection_that_they_share() {
+    let endpoint = h2::Origin::plain(|_| Reply::ok("ok"));
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",
+        endpoint.address(),
+        plain_site("pool:app")
+    ));
+    let address = gate.address();
+    let probe = Probe::start(address);
+    let before = gate.resident();
+    std::thread::scope(|scope| {
+        for attack in [
+            &attacks::RAPID_RESET,
+            &attacks::RAPID_RESET_OF_UPLOADS,
+            &attacks::MADE_YOU_RESET[1],
+            &attacks::STREAMS[3],
+        ] {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let outcome = flood(attack, address, STEPS);
+                    assert!(outcome.closed, "{}: {outcome:?}", attack.name);
+                }
+            });
+        }
+    });
+    let more = gate.most_resident().saturating_sub(before);
+    assert!(more < 2 * MEMORY, "{more} bytes");
+    probe.stop();
+    println!("{} connections", endpoint.accepted());
 }
