@@ -196,6 +196,9 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
+        if let State::Asked(_) = self.state {
+            self.connection.taken_back();
+        }
         // The stream goes first: then its place is free.
         self.state = State::Over;
         self.outgoing = Outgoing::default();

@@ -23,6 +23,9 @@ use crate::body::{ReadError, Reset};
 /// Requests at once on one connection, where the endpoint allows more: what is lost with a connection, and waits while
 /// a packet of it is sent again, is bounded.
 pub const MOST: usize = 100;
+/// Requests that are taken back on one connection before they are answered, within a second or so, until it takes no
+/// more: fewer than the 20 that an endpoint on the h2 crate bears at once.
+const TAKEN_BACK: u32 = 8;
 /// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
 const WINDOW: u32 = 1024 * 1024;
 /// The same of all answers together: clients that take nothing never stop the others of the connection.
@@ -56,6 +59,8 @@ pub struct Shared {
     most: Cell<usize>,
     /// All that had one.
     asked: Cell<u64>,
+    /// Requests that were taken back before their answer, since it was looked after.
+    taken_back: Cell<u32>,
     /// Whether those that have a place are the last.
     leaving: Cell<bool>,
     over: Cell<bool>,
@@ -125,6 +130,7 @@ impl Shared {
             streams: Cell::new(0),
             most: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
             asked: Cell::new(0),
+            taken_back: Cell::new(0),
             leaving: Cell::new(false),
             over: Cell::new(false),
             why: RefCell::default(),
@@ -194,6 +200,7 @@ impl Shared {
 
     /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last request.
     pub fn look(&self, now: u64, lifetime: u64) {
+        self.taken_back.set(0);
         let blocked = self.carrier.borrow().is_blocked();
         let (sent, received) = self.carrier.borrow().moved();
         let (received_before, sent_before) = self.heard.replace((received, sent));
@@ -245,6 +252,15 @@ impl Shared {
         let mut send = self.send.borrow_mut();
         let Some(send) = &mut *send else { return Err(Reset::CANCELLED) };
         send.send_request(head, ended).map_err(|error| Reset::from(&error))
+    }
+
+    /// Counts a request that is taken back before its answer. An endpoint that sees that too often ends the connection for
+    /// everybody on it (CVE-2023-44487), so that it gets no new ones: those who come now get another connection.
+    pub(super) fn taken_back(&self) {
+        self.taken_back.set(self.taken_back.get() + 1);
+        if self.taken_back.get() >= TAKEN_BACK {
+            self.leave();
+        }
     }
 
     /// Gives a place back.
