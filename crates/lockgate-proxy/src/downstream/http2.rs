@@ -41,6 +41,9 @@ const FIRST_WINDOW: u32 = 256 * 1024;
 /// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that have begun comes
 /// behind it.
 const UNSENT: i32 = 64 * 1024;
+/// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken them: messages of gRPC
+/// come by the thousand, and wait where an application is slow. By itself the crate allows half of the window: 512 pieces.
+const OVERHEAD: usize = 4 * 1024 * 1024;
 /// For a client to take our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What it may still send meanwhile, in reads.
@@ -187,6 +190,7 @@ impl Streams {
             .initial_connection_window_size(FIRST_WINDOW.min(limits.connection_window))
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
+            .data_frame_budget(OVERHEAD)
             // Streams that a client makes us reset are as good as those that it resets (CVE-2025-8671).
             .max_local_error_reset_streams(usize::try_from(limits.resets.burst).ok())
             .enable_connect_protocol()

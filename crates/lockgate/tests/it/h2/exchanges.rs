@@ -1,7 +1,7 @@
 //! Requests over HTTP/2 and their answers, in front of an application that speaks HTTP/1.
 
 use http::Method;
-use lockgate_testkit::h2::frame::{code, flag, kind};
+use lockgate_testkit::h2::frame::{code, flag, frame, kind};
 use lockgate_testkit::h2::{Client, Peer};
 use lockgate_testkit::{Http, Lockgate, Message, Origin, bytes};
 
@@ -327,4 +327,26 @@ fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
     upstream.request();
     upstream.send(OK);
     assert_eq!(peer.answer(3).status, 200);
+}
+
+/// A stream of small messages, as gRPC has them, for an application that is not ready yet: within its windows a client may
+/// send them in whatever pieces it has.
+#[test]
+fn small_messages_that_wait_for_the_application_are_no_flood() {
+    let origin = Origin::tcp();
+    let gate = start(&origin);
+    let mut peer = Peer::connect(gate.address());
+    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    peer.headers(1, &head, false);
+    let messages: Vec<u8> =
+        (0..2_000).flat_map(|at| frame(kind::DATA, 0, 1, format!("message {at:04}, not long\n"))).collect();
+    peer.send(messages);
+    // All of it is within the first windows, and has been looked at.
+    assert!(!peer.settle().iter().any(|frame| frame.kind == kind::GOAWAY));
+    peer.data(1, "", true);
+    let mut upstream = origin.http();
+    let request = upstream.request();
+    assert_eq!(request.body.len(), 2_000 * 23);
+    upstream.send(OK);
+    assert_eq!(peer.answer(1).status, 200);
 }
