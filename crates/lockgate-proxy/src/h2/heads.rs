@@ -116,12 +116,9 @@ fn uri(request: &Request<'_>, secure: bool) -> Result<Uri, HeadError> {
     worker.blocks.take_back(target);
     let mut parts = http::uri::Parts::default();
     parts.path_and_query = Some(path.map_err(|_| HeadError::Path)?);
-    // HTTP/1.0 need not say of whom it asks.
-    if !asked.host.is_empty() {
-        let host = Bytes::copy_from_slice(asked.host);
-        parts.authority = Some(Authority::from_maybe_shared(host).map_err(|_| HeadError::Authority)?);
-        parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
-    }
+    let host = Bytes::copy_from_slice(asked.host);
+    parts.authority = Some(Authority::from_maybe_shared(host).map_err(|_| HeadError::Authority)?);
+    parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
     Uri::from_parts(parts).map_err(|_| HeadError::Path)
 }
 

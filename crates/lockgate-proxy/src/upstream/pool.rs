@@ -48,15 +48,15 @@ pub struct Dialled {
 }
 
 /// No endpoint could be reached.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum DialError {
     /// What the one that was tried last said.
     #[error("{endpoint}: {error}")]
     Failed {
         /// Which one.
         endpoint: String,
-        /// What it said; [`io::ErrorKind::TimedOut`] is nothing in time.
-        error: io::Error,
+        /// What it said, to all who have waited for it; [`io::ErrorKind::TimedOut`] is nothing in time.
+        error: Arc<io::Error>,
     },
     /// Checks have found every endpoint down.
     #[error("every endpoint is down")]
@@ -69,7 +69,7 @@ pub enum DialError {
     Full,
     /// We could not even try: nothing is left to connect with.
     #[error("cannot connect anywhere: {0}")]
-    Exhausted(io::Error),
+    Exhausted(Arc<io::Error>),
     /// The connection was cut meanwhile.
     #[error("cut while connecting")]
     Cut(Cut),
@@ -79,25 +79,6 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// The same, for another one who has waited.
-    pub(super) fn again(&self) -> Self {
-        let same = |error: &io::Error| match error.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(error.kind(), error.to_string()),
-        };
-        match self {
-            Self::Failed { endpoint, error } => {
-                Self::Failed { endpoint: endpoint.clone(), error: same(error) }
-            }
-            Self::Exhausted(error) => Self::Exhausted(same(error)),
-            Self::Down => Self::Down,
-            Self::QueueFull => Self::QueueFull,
-            Self::Full => Self::Full,
-            Self::Cut(cut) => Self::Cut(*cut),
-            Self::Left => Self::Left,
-        }
-    }
-
     /// What a client is told of it.
     pub fn fault(&self) -> Fault {
         match self {
@@ -245,10 +226,10 @@ impl Pool {
                 endpoint.succeeded();
                 Ok(Dialled { socket, session, hold })
             }
-            Ok(Err(error)) if is_exhaustion(&error) => Err(DialError::Exhausted(error)),
+            Ok(Err(error)) if is_exhaustion(&error) => Err(DialError::Exhausted(Arc::new(error))),
             Ok(Err(error)) => {
                 endpoint.failed(Failure::Unreachable, guard.clock().now());
-                Err(DialError::Failed { endpoint: endpoint.label.clone(), error })
+                Err(DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) })
             }
             Err(cut) => Err(DialError::Cut(cut)),
         }

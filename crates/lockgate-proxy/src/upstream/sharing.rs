@@ -95,7 +95,7 @@ impl Sharing {
         let made = async {
             loop {
                 if let Some(made) = &*dial.done.borrow() {
-                    return made.as_ref().copied().map_err(DialError::again);
+                    return made.as_ref().copied().map_err(DialError::clone);
                 }
                 dial.told.notified().await;
             }
@@ -130,13 +130,13 @@ impl Sharing {
             };
             begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {
                 endpoint.failed(Failure::Unreachable, guard.clock().now());
-                DialError::Failed { endpoint: endpoint.label.clone(), error }
+                DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) }
             })
         };
         let made = made.await;
         drop(guard);
         self.dials.borrow_mut().retain(|one| !Rc::ptr_eq(one, &dial));
-        let told = made.as_ref().map(|_| ()).map_err(DialError::again);
+        let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
         let driven = made.ok().map(|(shared, driver, hold)| {
             self.most.set(shared.most().max(1));
             self.connections.borrow_mut().push(shared);

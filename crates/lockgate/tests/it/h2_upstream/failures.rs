@@ -9,7 +9,7 @@ use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
 use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, eventually};
 
 use super::{ask, client, get, in_front_of, pooled, post};
-use crate::scene::{deserted, lockgate};
+use crate::scene::{Site, deserted, lockgate, text};
 
 /// Refuses as many requests as `count` says, by this code, then answers.
 fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
@@ -392,4 +392,17 @@ fn an_answer_that_is_shorter_than_it_says_is_never_a_whole_one() {
     assert!(text.contains("Content-Length: 10\r\n") && body.len() <= 4, "{text}");
     let log = gate.line("the request", |line| line["status"] == 200);
     assert_eq!(log["side"], "upstream", "{log}");
+}
+
+#[test]
+fn an_endpoint_that_does_not_prove_who_it_is_gets_nothing() {
+    let site = Site::new();
+    let origin = Origin::tls(&site.issued, |_| Reply::ok("ok"));
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nprotocol = \"h2\"\nendpoints = [\"{}\"]\ntls = {{ ca = \"{ca}\", name = \"other.test\" }}\n\
+         [site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:app\"\n",
+        origin.address()
+    ));
+    expect_502(&ask(&gate, get("/")), "tls_certificate_error");
 }

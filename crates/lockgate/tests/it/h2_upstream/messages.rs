@@ -102,6 +102,8 @@ fn no_connection_has_more_streams_than_its_endpoint_allows() {
         assert_eq!(exchange.piece().unwrap().as_deref(), Some(&b"begun"[..]));
     }
     assert_eq!(origin.accepted(), 2);
+    assert_eq!(gate.sample("lockgate_upstream_connections", &[]), 2.0);
+    assert_eq!(gate.sample("lockgate_upstream_requests_in_flight", &[]), 6.0);
 }
 
 #[test]
