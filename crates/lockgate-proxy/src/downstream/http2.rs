@@ -134,6 +134,8 @@ impl Streams {
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return cut_short(cut, "preface of HTTP/2"),
         };
+        // A request that came with the preface is in flight before any phase begins.
+        guard.settle();
         guard.watch().hold_to(pace(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (Leaving::No, false);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use http::Method;
-use lockgate_testkit::h2::frame::{code, kind, setting};
-use lockgate_testkit::h2::{Client, PREFACE, Peer};
+use lockgate_testkit::h2::frame::{code, flag, frame, kind, setting, settings};
+use lockgate_testkit::h2::{Client, PREFACE, Peer, hpack};
 use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually};
 
 use super::plain_site;
@@ -175,6 +175,29 @@ fn who_does_not_come_to_a_request_is_let_go() {
     let _ = frame.end();
     let _ = head.end();
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
+}
+
+/// The time for a head is over with it, also of a request that comes in the same packet as the preface.
+#[test]
+fn an_answer_may_take_longer_than_the_head_of_the_request() {
+    let origin = Origin::tcp();
+    let toml = "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut peer = Peer::over(Wire::connect(gate.address()));
+    let fields = [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    let end = flag::END_HEADERS | flag::END_STREAM;
+    let request = frame(kind::HEADERS, end, 1, hpack::section(&fields));
+    peer.send([PREFACE, &settings(&[]), &request].concat());
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
+    assert_eq!(peer.read_until(kind::DATA).payload, b"half");
+    // One that came later and has nothing to say has had its time.
+    let mut silent = Http::connect(gate.address());
+    silent.send("GET / HTTP/1.1\r\n");
+    assert_eq!(silent.answer().status(), 408);
+    upstream.send("rest");
+    assert_eq!(peer.read_until(kind::DATA).payload, b"rest");
 }
 
 /// RFC 8441.
