@@ -72,7 +72,7 @@ def files(sizes):
     with open(conf, "w") as f:
         f.write(f"""daemon off; {'user root;' if os.geteuid() == 0 else ''} worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/error.log crit; events {{ worker_connections 10000; }}
 http {{ access_log off; keepalive_requests 1000000000; open_file_cache max=100; sendfile on; tcp_nodelay on; root {directory}; {temporary}
-server {{ {listeners} ssl_certificate {BUILT}/certs/ecdsa.crt; ssl_certificate_key {BUILT}/certs/ecdsa.key; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; }} }}
+server {{ {listeners} ssl_certificate {BUILT}/certs/endpoint.crt; ssl_certificate_key {BUILT}/certs/endpoint.key; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256; }} }}
 """)
     nginx = Process(["nginx", "-p", directory, "-c", conf, "-e", f"{directory}/error.log"], OTHERS, "endpoint")
     if not all(nginx.listens(port) for port in ports.values()):

@@ -77,7 +77,7 @@ def lockgate(front, directory, binary=LOCKGATE):
         text.append('proxy_protocol = "v2"')
     if front.endpoint != "http1":
         text += ["[pool.origin]", f'endpoints = ["{front.upstream}"]', f'protocol = "{front.endpoint.replace("https", "http1")}"']
-        text += [f'tls = {{ name = "localhost", ca = "{BUILT}/certs/ecdsa.crt" }}'] if front.endpoint != "h2c" else []
+        text += [f'tls = {{ name = "localhost", ca = "{BUILT}/certs/endpoint.crt" }}'] if front.endpoint != "h2c" else []
     return _written(directory, "lockgate.toml", text), [binary, "run", "-c", f"{directory}/lockgate.toml"]
 
 
