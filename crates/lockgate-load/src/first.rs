@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
-use lockgate_net::tls::handshake::Negotiated;
 
-use crate::client::{self, Done, Fault, Scratch};
+use crate::client::{self, Done, Fault, Link, Scratch};
 use crate::plan::Plan;
 use crate::result::{Failure, FirstAnswer};
 use crate::run::StartError;
@@ -58,7 +57,7 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         })
         .await?
     };
-    let Some((tls, made)) = asked else { return Ok(None) };
+    let Some((link, made)) = asked else { return Ok(None) };
     let target = &plan.targets[place];
     if let Err(fault) = made
         && !plan.anyway
@@ -71,7 +70,8 @@ async fn one(plan: &Plan, place: usize, stop: &Stop) -> Result<Option<FirstAnswe
         status: done.seen.status,
         length: done.seen.length,
         protocol: target.ask.protocol(),
-        tls: tls.map(|tls| format!("{} {}", tls.version, tls.cipher)),
+        streams: link.as_ref().and_then(|link| link.allowed),
+        tls: link.and_then(|link| link.tls).map(|tls| format!("{} {}", tls.version, tls.cipher)),
     }))
 }
 
@@ -82,7 +82,7 @@ async fn try_all(
     timeout: Duration,
     scratch: &mut Scratch,
     done: &mut Done,
-) -> (Option<Negotiated>, Result<(), Fault>) {
+) -> (Option<Link>, Result<(), Fault>) {
     let mut failed = Fault::new(Failure::Connect, "its name has no address");
     let peer = &target.peer;
     let places = peer.chosen.get().map_or(0..peer.addresses.len(), |chosen| *chosen..chosen + 1);
@@ -93,7 +93,7 @@ async fn try_all(
             Some(Ok(mut link)) => {
                 peer.choose(place);
                 let made = client::exchange(&mut link, target, scratch, done).await;
-                return (link.tls.take(), made);
+                return (Some(link), made);
             }
             Some(Err(fault)) => failed = fault,
             None => {

@@ -67,6 +67,8 @@ pub struct FirstAnswer {
     pub length: u64,
     /// What was spoken: `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket`, `bytes`.
     pub protocol: &'static str,
+    /// Streams that it takes at once on a connection of HTTP/2, where it says so.
+    pub streams: Option<usize>,
     /// Version and suite of TLS.
     pub tls: Option<String>,
 }

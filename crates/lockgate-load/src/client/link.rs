@@ -31,6 +31,8 @@ pub(crate) struct Link {
     pub(crate) exchanges: u64,
     /// What was agreed on, if it is under TLS.
     pub(crate) tls: Option<Negotiated>,
+    /// Streams that the server takes at once, where it was asked over HTTP/2 and has said so.
+    pub(crate) allowed: Option<usize>,
     /// What takes messages apart, once it has become a WebSocket.
     pub(super) frames: Option<Decoder>,
     /// Its place at a slow link.
@@ -53,7 +55,15 @@ impl Link {
             Some(made) => (Some(made.session), made.unsent, Some(made.negotiated)),
             None => (None, Vec::new(), None),
         };
-        Self { stream: Stream::new(socket, session, unsent), inbox, exchanges: 0, tls, frames: None, seat }
+        Self {
+            stream: Stream::new(socket, session, unsent),
+            inbox,
+            exchanges: 0,
+            tls,
+            allowed: None,
+            frames: None,
+            seat,
+        }
     }
 
     /// Whether nothing has come since the last exchange, no end either, as far as this side has heard.

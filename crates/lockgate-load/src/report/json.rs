@@ -11,7 +11,7 @@
 //! | `end` | `kind`: `"complete"`, `"interrupted"` or `"stopped"`; `status` of the answer that stopped it |
 //! | `valid` | whether there is a stage and none is invalid |
 //! | `uncounted` | requests before the first stage |
-//! | `first` | the first answer of each target: `target`, `status`, `length_bytes`, `protocol`, `tls` |
+//! | `first` | the first answer of each target: `target`, `status`, `length_bytes`, `protocol`, `streams_allowed`, `tls` |
 //! | `stages` | in their order, each as below |
 //!
 //! Of a stage:
@@ -64,6 +64,7 @@ pub fn value(report: &Report) -> Value {
             "status": first.status,
             "length_bytes": first.length,
             "protocol": first.protocol,
+            "streams_allowed": first.streams,
             "tls": first.tls,
         })
     });

@@ -27,6 +27,7 @@ pub(crate) fn report(stages: &[&str]) -> Report {
             status: Some(200),
             length: 170,
             protocol: "HTTP/1.1",
+            streams: None,
             tls: Some("TLS 1.3, TLS_AES_128_GCM_SHA256".to_owned()),
         }],
         stages: stages.iter().map(|name| stage(name, 1_000, 1e6)).collect(),

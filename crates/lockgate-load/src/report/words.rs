@@ -49,7 +49,10 @@ pub(crate) fn first(answer: &FirstAnswer) -> String {
     let mut parts = Vec::new();
     parts.extend(answer.status.map(|status| format!("status {status}")));
     parts.push(units::counted(answer.length, "byte", "bytes"));
-    parts.push(answer.protocol.to_owned());
+    parts.push(match answer.streams {
+        None => answer.protocol.to_owned(),
+        Some(streams) => format!("{} with {streams} streams at the most", answer.protocol),
+    });
     parts.extend(answer.tls.clone());
     parts.join(", ")
 }

@@ -151,7 +151,12 @@ impl Connection {
 
     /// Whether no other request ever may.
     pub(crate) fn is_ending(&self) -> bool {
-        self.goodbye.is_some() || self.next > u32::MAX >> 1
+        self.goodbye.is_some() || self.is_deaf || self.next > u32::MAX >> 1
+    }
+
+    /// How many streams the server takes at once, where it has said so.
+    pub(super) fn allowed(&self) -> Option<usize> {
+        Some(self.peer.streams).filter(|streams| self.has_settings && *streams < usize::MAX)
     }
 
     /// What is to be sent.
@@ -267,7 +272,7 @@ impl Connection {
 
     /// Gathers bodies, as far as they may leave and one write takes them; each in its turn.
     pub(super) fn pump(&mut self) {
-        while self.out.len() - self.sent < GATHERED && self.window > 0 {
+        while !self.is_deaf && self.out.len() - self.sent < GATHERED && self.window > 0 {
             let Some(place) = self.uploads.pop_front() else { return };
             let Some(stream) = self.streams.get(place) else { continue };
             let Some(sending) = &mut stream.body else { continue };

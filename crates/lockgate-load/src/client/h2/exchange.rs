@@ -87,6 +87,7 @@ pub(in crate::client) async fn exchange(
     })
     .await;
     *done = finished.done;
+    link.allowed = connection.allowed();
     match finished.outcome {
         Outcome::Answered => Ok(()),
         Outcome::Failed(fault) | Outcome::Unprocessed(fault) => Err(fault),

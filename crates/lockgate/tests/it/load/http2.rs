@@ -590,8 +590,10 @@ fn more_streams_than_the_server_takes_wait_for_each_other() {
             }
         }
     });
-    let tally = tally(&streams(&at("http", &server), 1, 4, 40));
-    assert_eq!((tally.succeeded(), failures(&tally), tally.opened), (40, vec![], 1));
+    let report = run(&streams(&at("http", &server), 1, 4, 40));
+    let tally = &report.stages[0].tally;
+    assert_eq!((tally.succeeded(), failures(tally), tally.opened), (40, vec![], 1));
+    assert_eq!(report.first[0].streams, Some(1));
 }
 
 #[test]
