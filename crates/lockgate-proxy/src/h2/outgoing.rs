@@ -57,15 +57,18 @@ impl Outgoing {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.blocked = true;
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
-        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        // One that waits behind others does not wait for the client: whether that takes anything at all is asked of the
+        // connection.
+        self.blocked = false;
         let turn = match &self.turn {
             Some(turn) => ready!(turn.poll(cx)),
             None => PIECE,
         };
+        self.blocked = true;
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
         let wanted = data.len().min(PIECE).min(turn);
         let mut room = stream.capacity();
         if room < wanted {
@@ -132,5 +135,29 @@ impl Outgoing {
         if let Some(stream) = &mut self.stream {
             stream.send_reset(reason);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use lockgate_http::priority::Priority;
+
+    use super::super::Turns;
+    use super::*;
+
+    /// Else a page over a slow link loses its images: they wait for as long as what goes before them takes.
+    #[test]
+    fn who_waits_behind_others_does_not_wait_for_the_client() {
+        let turns = Turns::new();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut outgoing = Outgoing::default();
+        outgoing.order(Turn::new(&turns, 3, Priority::default()));
+        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        assert!(outgoing.is_blocked(), "it has its turn, and its window is closed");
+        Turn::new(&turns, 1, Priority::default()).took(usize::MAX);
+        assert!(outgoing.poll_take(cx, b"data", true).is_pending());
+        assert!(!outgoing.is_blocked(), "it has not had its turn");
     }
 }
