@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use fastrand::Rng;
 
 use super::{PAUSE, TICK, Worker};
-use crate::client::h2::{Connection, Finished, Outcome};
+use crate::client::h2::{Connection, Finished, Outcome, Use, Windows};
 use crate::client::{Done, Fault, Link, Scratch};
 use crate::pace::{Moment, Turn, nanoseconds};
 use crate::result::Failure;
@@ -144,7 +144,7 @@ impl Streams {
         self.sides[side].opening = None;
         match opened {
             Ok(link) => {
-                let connection = Connection::new(self.slots.len());
+                let connection = Connection::new(self.slots.len(), Windows::LARGE);
                 self.sides[side].wires.push(Wire { link, connection, is_retired: false });
                 true
             }
@@ -199,7 +199,7 @@ impl Streams {
     }
 
     fn take(&mut self, finished: Finished) {
-        let Finished { place, done, outcome } = finished;
+        let Finished { place, done, outcome, .. } = finished;
         let Some(request) = &mut self.slots[place] else { return };
         let made = match outcome {
             Outcome::Answered => {
@@ -284,8 +284,8 @@ impl Streams {
             let Some(slot) = waiting.pop_front() else { return };
             let Some(Request { target, .. }) = slots[slot] else { continue };
             let Ask::Http2(request) = &worker.plan.targets[target].ask else { continue };
-            let wants_hash = worker.plan.targets[target].expect.wants_hash();
-            connection.begin(slot, target, request, wants_hash, rng);
+            let used = Use::of(&worker.plan.targets[target].expect);
+            connection.begin(slot, target, request, used, rng);
             worker.tally.borrow_mut().reused += u64::from(link.exchanges > 0);
             link.exchanges += 1;
             *is_retired = worker.plan.per_connection.is_some_and(|most| link.exchanges >= most);

@@ -9,15 +9,13 @@ use lockgate_http::hpack::{Decoder, Encoder, TABLE_SIZE};
 
 use super::super::{Done, Fault};
 use super::frame::{self, Frame, Kind};
-use super::stream::{Bytes, Grpc, Sending, Stream, Streams};
+use super::stream::{Bytes, Grpc, Kept, Sending, Stream, Streams, Use};
 use crate::expect::Hasher;
 use crate::result::Failure;
 use crate::target::{Body, Http2};
 
-/// What an answer may be before its stream is given more: nobody is to wait for us.
-pub(super) const STREAM_WINDOW: u32 = 1 << 30;
-/// And all of them together: the most that there is (§6.9.1).
-pub(super) const WINDOW: u32 = (1 << 31) - 1;
+/// The most that a window can be (§6.9.1).
+pub(super) const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 /// What the windows of a connection are before anything was said (§6.9.2).
 const USUAL_WINDOW: u32 = 65_535;
 /// Streams at once before the server has said how many it takes: some refuse more than this.
@@ -29,10 +27,26 @@ const GATHERED: usize = 64 * 1024;
 /// A server that makes us say more than this and does not take it is not listened to.
 const UNSENT: usize = 256 * 1024;
 
+/// What may come before the server is given more.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Windows {
+    /// Of one answer.
+    pub(crate) stream: u32,
+    /// Of all of them together; no less than [`USUAL_WINDOW`].
+    pub(crate) connection: u32,
+}
+
+impl Windows {
+    /// Nobody is to wait for us.
+    pub(crate) const LARGE: Self = Self { stream: 1 << 30, connection: LARGEST_WINDOW };
+}
+
 /// What became of a request.
 pub(crate) struct Finished {
     pub(crate) place: usize,
     pub(crate) done: Done,
+    /// What nobody has looked at, of an answer that was to be kept.
+    pub(crate) kept: Option<Kept>,
     pub(crate) outcome: Outcome,
 }
 
@@ -90,6 +104,7 @@ pub(crate) struct Connection {
     pub(super) has_settings: bool,
     /// What the server takes of all bodies together as yet.
     pub(super) window: i64,
+    pub(super) windows: Windows,
     /// Bytes of answers that its window was not given back for.
     pub(super) taken: u32,
     pub(super) block: Option<Block>,
@@ -104,11 +119,11 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// For up to so many requests at once.
-    pub(crate) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize, windows: Windows) -> Self {
         let mut out = frame::PREFACE.to_vec();
         let settings = [
             (frame::ENABLE_PUSH, 0),
-            (frame::INITIAL_WINDOW_SIZE, STREAM_WINDOW),
+            (frame::INITIAL_WINDOW_SIZE, windows.stream),
             (frame::MAX_HEADER_LIST_SIZE, HEAD_LIST as u32),
         ];
         frame::begin(&mut out, settings.len() * 6, Kind::Settings, 0, 0);
@@ -116,7 +131,7 @@ impl Connection {
             out.extend_from_slice(&name.to_be_bytes());
             out.extend_from_slice(&value.to_be_bytes());
         }
-        frame::number(&mut out, Kind::WindowUpdate, 0, WINDOW - USUAL_WINDOW);
+        frame::number(&mut out, Kind::WindowUpdate, 0, windows.connection - USUAL_WINDOW);
         Self {
             out,
             sent: 0,
@@ -130,6 +145,7 @@ impl Connection {
             peer: Peer { window: USUAL_WINDOW, streams: USUAL_STREAMS },
             has_settings: false,
             window: i64::from(USUAL_WINDOW),
+            windows,
             taken: 0,
             block: None,
             rest: None,
@@ -183,6 +199,12 @@ impl Connection {
         self.sent = 0;
     }
 
+    /// The status of an answer that has begun and not ended, and what nobody has looked at of one that is kept.
+    pub(crate) fn look(&mut self, place: usize) -> Option<(u16, Option<&mut Kept>)> {
+        let stream = self.streams.get(place)?;
+        Some((stream.done.seen.status?, stream.kept.as_mut()))
+    }
+
     /// The next request whose end has come.
     pub(crate) fn take_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
@@ -190,7 +212,7 @@ impl Connection {
 
     /// Begins a request of the `target`th target, for a place that has none. It must have been allowed:
     /// [`has_room`](Self::has_room).
-    pub(crate) fn begin(&mut self, place: usize, target: usize, request: &Http2, hash: bool, rng: &mut Rng) {
+    pub(crate) fn begin(&mut self, place: usize, target: usize, request: &Http2, used: Use, rng: &mut Rng) {
         let id = self.next;
         self.next += 2;
         let body = match &request.body {
@@ -216,7 +238,8 @@ impl Connection {
             id,
             method: request.method,
             done,
-            hasher: hash.then(Hasher::new),
+            hasher: (used == Use::Hash).then(Hasher::new),
+            kept: (used == Use::Keep).then(Kept::default),
             declared: None,
             grpc: request.is_grpc.then(Grpc::default),
             taken: 0,
@@ -334,7 +357,7 @@ impl Connection {
 
     pub(super) fn finish(&mut self, place: usize, mut stream: Stream, outcome: Outcome) {
         stream.done.seen.hash = stream.hasher.take().map(Hasher::finish);
-        self.finished.push_back(Finished { place, done: stream.done, outcome });
+        self.finished.push_back(Finished { place, done: stream.done, kept: stream.kept, outcome });
     }
 
     pub(super) fn write_number(&mut self, kind: Kind, stream: u32, number: u32) {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::stream::Blocks;
 
 use super::super::{Done, Fault, Link, Scratch};
-use super::{Connection, Outcome};
+use super::{Connection, Outcome, Use, Windows};
 use crate::expect::Expect;
 use crate::result::Failure;
 use crate::target::Http2;
@@ -15,7 +15,7 @@ use crate::target::Http2;
 ///
 /// # Errors
 /// Where its TLS was made for another protocol.
-pub(in crate::client) fn check(link: &Link) -> Result<(), Fault> {
+pub(crate) fn check(link: &Link) -> Result<(), Fault> {
     match link.tls.as_ref().map(|tls| tls.alpn.as_deref()) {
         None | Some(Some(b"h2")) => Ok(()),
         Some(_) => {
@@ -72,8 +72,8 @@ pub(in crate::client) async fn exchange(
     scratch: &mut Scratch,
     done: &mut Done,
 ) -> Result<(), Fault> {
-    let mut connection = Connection::new(1);
-    connection.begin(0, 0, request, expect.wants_hash(), &mut scratch.rng);
+    let mut connection = Connection::new(1, Windows::LARGE);
+    connection.begin(0, 0, request, Use::of(expect), &mut scratch.rng);
     let finished = poll_fn(|cx| {
         loop {
             connection.write(cx, link, &scratch.blocks);

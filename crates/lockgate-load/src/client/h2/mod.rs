@@ -9,5 +9,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use connection::{Connection, Finished, Outcome};
-pub(super) use exchange::{check, exchange};
+pub(crate) use connection::{Connection, Finished, Outcome, Windows};
+pub(crate) use exchange::check;
+pub(super) use exchange::exchange;
+pub(crate) use stream::{Kept, Use};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use lockgate_http::head::Method;
 
 use super::super::Fault;
-use super::connection::{Block, Connection, HEAD_LIST, Outcome, STREAM_WINDOW, WINDOW};
+use super::connection::{Block, Connection, HEAD_LIST, LARGEST_WINDOW, Outcome};
 use super::frame::{self, Frame, Kind};
 use super::stream::{Grpc, Stream};
 use crate::result::Failure;
@@ -18,6 +18,7 @@ struct Said {
     statuses: usize,
     length: Option<u64>,
     grpc: Option<u64>,
+    coding: Option<Vec<u8>>,
     is_misplaced: bool,
 }
 
@@ -34,6 +35,7 @@ impl Said {
             [b':', ..] => self.is_misplaced = true,
             b"content-length" => self.length = number(),
             b"grpc-status" => self.grpc = number(),
+            b"content-encoding" => self.coding = Some(value.to_vec()),
             _ => {}
         }
         self.is_misplaced |= name == b":status" && !is_first;
@@ -124,7 +126,7 @@ impl Connection {
         let data = frame.content(payload).ok_or_else(|| garbage("padding longer than its frame"))?;
         // Padding counts (§6.9.1), and so does what comes for a stream that was given up.
         self.taken += payload.len() as u32;
-        if self.taken >= WINDOW / 2 {
+        if self.taken >= self.windows.connection / 2 {
             let taken = std::mem::take(&mut self.taken);
             self.write_number(Kind::WindowUpdate, 0, taken);
         }
@@ -138,11 +140,14 @@ impl Connection {
         if let Some(hasher) = &mut stream.hasher {
             hasher.update(data);
         }
+        if let Some(kept) = &mut stream.kept {
+            kept.data.extend_from_slice(data);
+        }
         if frame.has(frame::END_STREAM) {
             return self.finish_answer(place);
         }
         stream.taken += payload.len() as u32;
-        if stream.taken >= STREAM_WINDOW / 2 {
+        if stream.taken >= self.windows.stream / 2 {
             let taken = std::mem::take(&mut stream.taken);
             self.write_number(Kind::WindowUpdate, frame.stream, taken);
         }
@@ -192,6 +197,9 @@ impl Connection {
                 }
                 stream.done.seen.status = Some(status);
                 stream.declared = said.length;
+                if let Some(kept) = &mut stream.kept {
+                    kept.coding = said.coding;
+                }
                 if ends_stream { self.finish_answer(place) } else { Ok(()) }
             }
             _ => self.refuse(place, "a head without a proper status"),
@@ -253,7 +261,7 @@ impl Connection {
             match u16::from_be_bytes([*a, *b]) {
                 frame::HEADER_TABLE_SIZE => self.encoder.resize(value as usize),
                 frame::MAX_CONCURRENT_STREAMS => streams = Some(value as usize),
-                frame::INITIAL_WINDOW_SIZE if value > WINDOW => {
+                frame::INITIAL_WINDOW_SIZE if value > LARGEST_WINDOW => {
                     return Err(garbage("a window that is too large"));
                 }
                 frame::INITIAL_WINDOW_SIZE => self.change_windows(value),

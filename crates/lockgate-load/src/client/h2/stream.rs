@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lockgate_http::head::Method;
 
 use super::super::{Done, Fault};
-use crate::expect::Hasher;
+use crate::expect::{Expect, Hasher};
 use crate::result::Failure;
 
 /// A request that was sent, or is being sent.
@@ -15,6 +15,7 @@ pub(super) struct Stream {
     pub(super) method: Method,
     pub(super) done: Done,
     pub(super) hasher: Option<Hasher>,
+    pub(super) kept: Option<Kept>,
     /// What the answer said about its length.
     pub(super) declared: Option<u64>,
     /// Of a call of gRPC, which must have one, the status that came.
@@ -65,6 +66,30 @@ impl Grpc {
             None => Some(Fault::new(Failure::Garbage, "the end of a call without grpc-status")),
         }
     }
+}
+
+/// What an answer is for, beside being counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Count,
+    Hash,
+    Keep,
+}
+
+impl Use {
+    /// For what must come back.
+    pub(crate) fn of(expect: &Expect) -> Self {
+        if expect.wants_hash() { Self::Hash } else { Self::Count }
+    }
+}
+
+/// An answer that somebody looks into.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// What its head says that its data is coded in, if anything.
+    pub(crate) coding: Option<Vec<u8>>,
+    /// Data that nobody has looked at yet.
+    pub(crate) data: Vec<u8>,
 }
 
 /// A body that is being sent.
