@@ -54,6 +54,8 @@ pub struct Options {
     pub profile: Option<Profile>,
     /// How long a closed loop lasts.
     pub duration: Option<Duration>,
+    /// Whether requests of a page say how soon they are wanted, over HTTP/2.
+    pub priorities: bool,
     /// Requests after which a stage ends.
     pub count: Option<u64>,
     /// How often all stages are gone through.
@@ -417,7 +419,7 @@ impl Options {
     }
 
     /// The same request over HTTP/2 (RFC 9113 §8.3.1).
-    fn http2(&self, method: &str, url: &Url, wants_length: bool) -> Http2 {
+    pub(crate) fn http2(&self, method: &str, url: &Url, wants_length: bool) -> Http2 {
         let host = self.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("host"));
         let authority = host.map_or_else(|| url.authority(), |(_, value)| value.clone());
         let scheme = if url.scheme == Scheme::Https { "https" } else { "http" };
@@ -472,7 +474,7 @@ impl Options {
         head
     }
 
-    fn says(&self, name: &str) -> bool {
+    pub(crate) fn says(&self, name: &str) -> bool {
         self.headers.iter().any(|(said, _)| said.eq_ignore_ascii_case(name))
             || self.varying.iter().any(|field| field.name.eq_ignore_ascii_case(name))
     }

@@ -1,4 +1,6 @@
-//! One load of a page: its objects as they are found, over a few connections.
+//! One load of a page: its objects as they are found, over HTTP/1 by a few connections.
+
+mod http2;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -10,13 +12,12 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use lockgate_http::head::ResponseHead;
 use lockgate_net::stream::Blocks;
 use lockgate_net::timer::Timer;
 
 use super::plan::Plan;
 use super::reference::{Base, Reference};
-use super::result::{Kind, Load, Object};
+use super::result::{Kind, Load, Object, Protocol};
 use super::scan::{Found, Priority, Scanner};
 use crate::bucket::Line;
 use crate::client::{self, Done, Fault, Link, Piece, Scratch};
@@ -76,7 +77,10 @@ pub(super) async fn load(tools: &Tools<'_>, peer: &Peer) -> io::Result<Option<Lo
     let page = Reference::Same(tools.plan.url.target.clone());
     visit.find(Found { kind: Kind::Page, priority: Priority::First, reference: page });
     tools.timer.set(TICK)?;
-    let whole = visit.run().await?;
+    let whole = match tools.plan.protocol {
+        Protocol::Http1 => visit.run().await?,
+        Protocol::Http2 { .. } => visit.run_http2().await?,
+    };
     let mut load = visit.load.into_inner();
     if !whole {
         return Ok(None);
@@ -242,6 +246,15 @@ impl Visit<'_> {
         Err(failed)
     }
 
+    /// What looks through something for what it names.
+    fn scanner(&self, kind: Kind, target: &str) -> Option<Scanner> {
+        match kind {
+            Kind::Page => Some(Scanner::page(self.base.clone())),
+            Kind::Style => Some(Scanner::sheet(self.base.at(target))),
+            _ => None,
+        }
+    }
+
     async fn exchange(
         &self,
         place: usize,
@@ -252,18 +265,17 @@ impl Visit<'_> {
         done: &mut Done,
     ) -> Result<(), Fault> {
         let request = self.tools.plan.request(target);
-        let mut scanner = match kind {
-            Kind::Page => Some(Scanner::page(self.base.clone())),
-            Kind::Style => Some(Scanner::sheet(self.base.at(target))),
-            _ => None,
-        };
+        let mut scanner = self.scanner(kind, target);
         client::fetch(link, &request, scratch, done, |piece| match piece {
             Piece::Head(head) => {
                 self.note(place, |object, now| object.first = Some(now));
                 // What an error page names belongs to no page.
                 let seen = Seen { status: Some(head.status), ..Seen::default() };
                 scanner = scanner.take().filter(|_| self.judge(&seen).is_ok());
-                if scanner.is_some() { is_readable(head) } else { Ok(()) }
+                if scanner.is_none() {
+                    return Ok(());
+                }
+                is_readable(head.fields.named(b"content-encoding").next())
             }
             Piece::Data(data) => {
                 if let Some(scanner) = &mut scanner {
@@ -277,8 +289,8 @@ impl Visit<'_> {
 }
 
 /// Refuses what is coded, which was not asked for: nobody here could look into it.
-fn is_readable(head: &ResponseHead) -> Result<(), Fault> {
-    let coding = head.fields.named(b"content-encoding").next().unwrap_or(b"identity");
+fn is_readable(coding: Option<&[u8]>) -> Result<(), Fault> {
+    let coding = coding.unwrap_or(b"identity");
     if coding.eq_ignore_ascii_case(b"identity") {
         return Ok(());
     }

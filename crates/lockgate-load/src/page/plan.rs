@@ -6,15 +6,18 @@ use std::time::Duration;
 use lockgate_http::h1::encode;
 use lockgate_http::head::Method;
 
+use super::result::{Kind, Protocol};
+use super::scan::Priority;
 use crate::bucket::Bucket;
 use crate::options::{Options, OptionsError};
-use crate::target::{Body, Peer, Request, Scheme, Url};
+use crate::target::{Body, Http2, Peer, Request, Scheme, Url};
 
 /// A page to be loaded, and how.
 #[derive(Debug)]
 pub struct Plan {
     pub(super) options: Options,
     pub(super) url: Url,
+    pub(super) protocol: Protocol,
     /// Connections at once, at the most.
     pub(super) connections: usize,
     pub(super) loads: u64,
@@ -37,8 +40,21 @@ impl Plan {
         if !matches!(url.scheme, Scheme::Http | Scheme::Https) {
             return Err(one());
         }
+        if options.priorities && options.says("priority") {
+            let text = "--priorities says what -H 'Priority: …' says otherwise: leave out one of them";
+            return Err(OptionsError::Together(text.to_owned()));
+        }
+        let protocol = match options.streams {
+            None => Protocol::Http1,
+            Some(_) if options.connections > 1 => {
+                let text = "over HTTP/2 a page comes over one connection: leave out --connections";
+                return Err(OptionsError::Together(text.to_owned()));
+            }
+            Some(_) => Protocol::Http2 { priorities: options.priorities },
+        };
         let plan = Self {
             url,
+            protocol,
             connections: options.connections,
             loads: options.count.unwrap_or(1),
             timeout: options.timeout,
@@ -59,5 +75,29 @@ impl Plan {
         let mut head = self.options.head("GET", &Url { target: target.to_owned(), ..self.url.clone() });
         encode::end(&mut head);
         Request { method: Method::Get, head, varying: Vec::new(), body: Body::Fixed(Arc::default()) }
+    }
+
+    /// The same over HTTP/2.
+    pub(super) fn http2(&self, target: &str, kind: Kind, priority: Priority) -> Http2 {
+        let url = Url { target: target.to_owned(), ..self.url.clone() };
+        let mut request = self.options.http2("GET", &url, false);
+        if self.protocol == (Protocol::Http2 { priorities: true }) {
+            request.fields.push(("priority".to_owned(), said(kind, priority).to_owned()));
+        }
+        request
+    }
+}
+
+/// How soon something is wanted, in the words that Chromium has for it (RFC 9218 §4). It wants images more that it has
+/// found to be in view, which nobody lays out here.
+fn said(kind: Kind, priority: Priority) -> &'static str {
+    match (kind, priority) {
+        (Kind::Page, _) => "u=0, i",
+        (Kind::Style, Priority::First) => "u=0",
+        (_, Priority::First) => "u=1",
+        (Kind::Script | Kind::Style, _) => "u=3",
+        (Kind::Image | Kind::Icon | Kind::Media, _) => "u=3, i",
+        (_, Priority::Second) => "u=2",
+        (_, Priority::Last) => "u=4",
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::result::{Load, Object, Report};
+use super::result::{Load, Object, Protocol, Report};
 use crate::report::escape::terminal;
 use crate::report::summary::Spread;
 use crate::report::text::table::aligned;
@@ -42,7 +42,12 @@ pub fn text(report: &Report) -> String {
     let loads = units::counted(report.loads.len() as u64, "load", "loads");
     let connections = units::counted(report.connections as u64, "connection", "connections");
     let timeout = units::span(report.timeout);
-    let load = format!("{loads}, each over up to {connections} of its own; a load may take {timeout}");
+    let protocol = report.protocol.name();
+    let load = match report.protocol {
+        Protocol::Http1 => format!("{loads} over {protocol}, each over up to {connections} of its own"),
+        Protocol::Http2 { .. } => format!("{loads} over {protocol}, each over a connection of its own"),
+    };
+    let load = format!("{load}; a load may take {timeout}");
     say("load", &load);
     if let Some(end) = words::end(&report.end) {
         writeln!(out, "\n*** {end}").expect("memory");
@@ -175,6 +180,7 @@ pub fn json(report: &Report) -> String {
     let mut whole = Map::new();
     whole.insert("command".to_owned(), json!(report.command));
     whole.insert("url".to_owned(), json!(report.url));
+    whole.insert("protocol".to_owned(), json!(report.protocol.name()));
     whole.insert("connections".to_owned(), json!(report.connections));
     whole.insert("complete".to_owned(), json!(report.end == crate::result::End::Complete));
     whole.insert("notes".to_owned(), json!(report.notes));
@@ -266,7 +272,17 @@ mod tests {
     fn report(loads: Vec<Load>) -> Report {
         let (command, url) = (vec!["load".to_owned(), "--page".to_owned()], "http://a.test/".to_owned());
         let timeout = Duration::from_secs(60);
-        Report { command, url, connections: 6, timeout, notes: Vec::new(), loads, end: End::Complete }
+        let protocol = Protocol::Http1;
+        Report {
+            command,
+            url,
+            protocol,
+            connections: 6,
+            timeout,
+            notes: Vec::new(),
+            loads,
+            end: End::Complete,
+        }
     }
 
     #[test]

@@ -4,6 +4,29 @@ use std::time::Duration;
 
 use crate::result::{End, Failure};
 
+/// What a page is loaded over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, over several connections.
+    Http1,
+    /// HTTP/2, over one.
+    Http2 {
+        /// Whether each request says how soon it is wanted, as Chromium does (RFC 9218 §4).
+        priorities: bool,
+    },
+}
+
+impl Protocol {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 { priorities: false } => "HTTP/2",
+            Self::Http2 { priorities: true } => "HTTP/2 with priorities",
+        }
+    }
+}
+
 /// What became of all loads of a page.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -11,6 +34,8 @@ pub struct Report {
     pub command: Vec<String>,
     /// The page as written.
     pub url: String,
+    /// What they were loaded over.
+    pub protocol: Protocol,
     /// Connections at once, at the most.
     pub connections: usize,
     /// What one load may take.

@@ -62,6 +62,7 @@ pub fn run(plan: &Plan, stop: &Stop, mut tell: impl FnMut(&Load)) -> Result<Repo
         Ok(Report {
             command: plan.options.command.clone(),
             url: plan.options.urls.concat(),
+            protocol: plan.protocol,
             connections: plan.connections,
             timeout: plan.timeout,
             notes: note.into_iter().collect(),

@@ -70,13 +70,16 @@ pub(super) struct LoadTyped {
     /// What to ask for: http, https, ws, wss (messages that come back), tcp and tls (bytes that come back)
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// Load the page at the URL with all objects of its origin, as a browser does over HTTP/1.1, -n times
+    /// Load the page at the URL with all objects of its origin, as a browser does, -n times
     #[arg(long, conflicts_with_all = NOT_OF_PAGES)]
     page: bool,
+    /// Say with each request how soon it is wanted, as Chromium does (RFC 9218); with --page and --http2
+    #[arg(long, requires_all = ["page", "http2"])]
+    priorities: bool,
     /// Each URL's share of the requests, in their order: 3,1
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     weights: Vec<u32>,
-    /// Connections at once, over all threads [default: 10; 6 with --page]
+    /// Connections at once, over all threads [default: 10; 6 with --page, 1 of HTTP/2]
     #[arg(short, long, value_name = "N", value_parser = at_least_one, help_heading = "How much")]
     connections: Option<usize>,
     /// Speak HTTP/2: agreed on by ALPN with https, known beforehand with http
@@ -251,9 +254,8 @@ pub(super) struct LoadTyped {
 }
 
 /// What a page has no use for: it is asked for as it is, by one thread, one load after the other.
-const NOT_OF_PAGES: [&str; 34] = [
+const NOT_OF_PAGES: [&str; 33] = [
     "weights",
-    "http2",
     "grpc",
     "streams",
     "duration",
@@ -315,7 +317,11 @@ impl LoadTyped {
             command: std::env::args().skip(1).collect(),
             urls: self.urls,
             weights: self.weights,
-            connections: self.connections.unwrap_or(if self.page { 6 } else { 10 }),
+            connections: self.connections.unwrap_or(match (self.page, self.http2) {
+                (true, true) => 1,
+                (true, false) => 6,
+                (false, _) => 10,
+            }),
             streams: self.http2.then(|| self.streams.unwrap_or(1)),
             grpc: self.grpc,
             per_connection: self.per_connection,
@@ -324,6 +330,7 @@ impl LoadTyped {
             timeout: self.timeout.unwrap_or(Duration::from_secs(if self.page { 60 } else { 10 })),
             profile,
             duration: self.duration,
+            priorities: self.priorities,
             count: self.count,
             rounds: self.rounds,
             warm_up: self.warm_up.unwrap_or(usual_warm_up),

@@ -40,6 +40,7 @@ fn asks(urls: &[&str], count: u64) -> Options {
         connections: 1,
         streams: None,
         grpc: false,
+        priorities: false,
         per_connection: None,
         threads: 1,
         cpus: Vec::new(),

@@ -1,0 +1,177 @@
+//! One load over HTTP/2: all that is found is asked for at once, over one connection.
+
+use std::collections::HashSet;
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use fastrand::Rng;
+
+use super::super::scan::{Priority, Scanner};
+use super::{MOST, Visit, is_readable};
+use crate::client::h2::{self, Connection, Finished, Kept, Outcome, Use, Windows};
+use crate::client::{Fault, Link, Scratch};
+use crate::expect::Seen;
+
+/// As Chromium has them: servers decide what they send first with that much before them.
+const WINDOWS: Windows = Windows { stream: 6 << 20, connection: 15 << 20 };
+
+/// The connection of a load, and what is under way on it.
+struct Wire<'a> {
+    visit: &'a Visit<'a>,
+    number: u32,
+    link: Link,
+    connection: Connection,
+    running: Vec<Asked>,
+    rng: Rng,
+}
+
+/// A request that is under way.
+struct Asked {
+    place: usize,
+    priority: Priority,
+    /// What looks through its answer, where that may name other objects.
+    scanner: Option<Scanner>,
+    is_answered: bool,
+    /// Why nobody could look into it.
+    unreadable: Option<Fault>,
+}
+
+impl Visit<'_> {
+    /// Goes on until there is nothing left to fetch, or time is up; `false` if it was cut.
+    pub(super) async fn run_http2(&self) -> io::Result<bool> {
+        let mut sent_back = HashSet::new();
+        loop {
+            // What is wanted most is who the connection is opened for.
+            let Some(&(_, place)) = self.wanted.borrow().first() else { return Ok(true) };
+            let mut scratch = Scratch::new(Rc::clone(&self.tools.blocks), Rng::new());
+            scratch.line.clone_from(&self.tools.line);
+            let opened = match self.within(self.open(place, &mut scratch)).await? {
+                Ok(opened) => opened,
+                Err(whole) => return Ok(whole),
+            };
+            match opened.and_then(|(number, link)| h2::check(&link).map(|()| (number, link))) {
+                Ok((number, link)) => {
+                    let connection = Connection::new(MOST, WINDOWS);
+                    let (running, rng) = (Vec::new(), Rng::new());
+                    let mut wire = Wire { visit: self, number, link, connection, running, rng };
+                    if let Err(whole) = self.within(poll_fn(|cx| wire.poll(cx, &mut sent_back))).await? {
+                        return Ok(whole);
+                    }
+                }
+                Err(fault) => {
+                    self.wanted.borrow_mut().retain(|(_, wanted)| *wanted != place);
+                    self.end(place, Err(fault));
+                }
+            }
+        }
+    }
+
+    /// What comes of `future`; `Err` is how [`poll_end`](Self::poll_end) ended it.
+    async fn within<T>(&self, future: impl Future<Output = T>) -> io::Result<Result<T, bool>> {
+        let mut future = std::pin::pin!(future);
+        poll_fn(|cx| match self.poll_end(cx)? {
+            Some(whole) => Poll::Ready(Ok(Err(whole))),
+            None => future.as_mut().poll(cx).map(|made| Ok(Ok(made))),
+        })
+        .await
+    }
+}
+
+impl Wire<'_> {
+    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no more requests.
+    fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
+        loop {
+            self.ask();
+            self.connection.write(cx, &mut self.link, &self.visit.tools.blocks);
+            if self.running.is_empty() {
+                return Poll::Ready(());
+            }
+            match self.connection.poll_read(cx, &mut self.link) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(fault)) => self.connection.end(&fault),
+            }
+            self.look();
+            while let Some(finished) = self.connection.take_finished() {
+                self.take(finished, sent_back);
+            }
+        }
+    }
+
+    /// Asks for what is wanted, as far as the server allows.
+    fn ask(&mut self) {
+        let Self { visit, number, connection, running, rng, .. } = self;
+        while connection.has_room()
+            && let Some((priority, place)) = visit.wanted.borrow_mut().pop_first()
+        {
+            let (target, kind) = {
+                let object = &visit.load.borrow().objects[place];
+                (object.target.clone(), object.kind)
+            };
+            let scanner = visit.scanner(kind, &target);
+            let used = if scanner.is_some() { Use::Keep } else { Use::Count };
+            let request = visit.tools.plan.http2(&target, kind, priority);
+            connection.begin(place, place, &request, used, rng);
+            running.push(Asked { place, priority, scanner, is_answered: false, unreadable: None });
+            visit.note(place, |object, now| {
+                object.start = Some(now);
+                object.connection = Some(*number);
+            });
+        }
+    }
+
+    /// Looks at what has come of answers that have not ended.
+    fn look(&mut self) {
+        for asked in &mut self.running {
+            if let Some((status, kept)) = self.connection.look(asked.place) {
+                asked.look(self.visit, status, kept);
+            }
+        }
+    }
+
+    /// Notes what has become of a request.
+    fn take(&mut self, finished: Finished, sent_back: &mut HashSet<usize>) {
+        let Finished { place, done, mut kept, outcome } = finished;
+        let Some(at) = self.running.iter().position(|asked| asked.place == place) else { return };
+        let mut asked = self.running.swap_remove(at);
+        if let Some(status) = done.seen.status {
+            asked.look(self.visit, status, kept.as_mut());
+        }
+        let made = match outcome {
+            Outcome::Answered => asked.unreadable.map_or_else(|| self.visit.judge(&done.seen), Err),
+            // RFC 9113 §6.8: another connection may be asked.
+            Outcome::Unprocessed(_) if sent_back.insert(place) => {
+                self.visit.wanted.borrow_mut().insert((asked.priority, place));
+                return;
+            }
+            Outcome::Unprocessed(fault) | Outcome::Failed(fault) => Err(fault),
+        };
+        self.visit.note(place, |object, _| {
+            object.status = done.seen.status;
+            object.length = done.seen.length;
+            object.received = done.received;
+        });
+        self.visit.end(place, made);
+    }
+}
+
+impl Asked {
+    fn look(&mut self, visit: &Visit<'_>, status: u16, kept: Option<&mut Kept>) {
+        if !std::mem::replace(&mut self.is_answered, true) {
+            visit.note(self.place, |object, now| object.first = Some(now));
+            let seen = Seen { status: Some(status), ..Seen::default() };
+            self.scanner = self.scanner.take().filter(|_| visit.judge(&seen).is_ok());
+            let coding = kept.as_ref().and_then(|kept| kept.coding.as_deref());
+            if self.scanner.is_some() {
+                self.unreadable = is_readable(coding).err();
+            }
+        }
+        let Some(kept) = kept else { return };
+        if let Some(scanner) = self.scanner.as_mut().filter(|_| self.unreadable.is_none()) {
+            scanner.feed(&kept.data, &mut |found| visit.find(found));
+        }
+        kept.data.clear();
+    }
+}
