@@ -46,6 +46,20 @@ impl Wire {
         TcpStream::from(socket).into()
     }
 
+    /// Connects over TCP, and has the kernel keep little of what comes and was not read: some 16 KB.
+    ///
+    /// # Panics
+    /// When nobody listens there.
+    pub fn connect_narrow(to: SocketAddr) -> Self {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.expect("descriptors are left");
+        // Before there is a connection: a window is never taken back.
+        sockopt::set_socket_recv_buffer_size(&socket, 16 * 1024).expect("a size that there is");
+        rustix::net::connect(&socket, &to).expect("somebody listens");
+        TcpStream::from(socket).into()
+    }
+
     /// Connects to a Unix socket.
     ///
     /// # Panics

@@ -5,6 +5,7 @@ mod connections;
 mod exchanges;
 mod floods;
 mod injection;
+mod priorities;
 mod stalls;
 
 use std::fmt::Display;

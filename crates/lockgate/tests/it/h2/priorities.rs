@@ -1,0 +1,162 @@
+//! Whose answer goes first on a connection (RFC 9218), as a client sees it that takes less than there is for it.
+
+use std::sync::mpsc::{Receiver, channel};
+
+use lockgate_testkit::h2::Peer;
+use lockgate_testkit::h2::frame::{kind, setting};
+use lockgate_testkit::{DEADLINE, Http, Lockgate, Origin, Serving, Wire};
+
+use super::plain_site;
+use crate::scene::lockgate;
+
+/// Bytes of an answer that is in the way of others.
+const LARGE: usize = 4 << 20;
+/// And of one that is wanted before: the kernel has it before the client reads on. It is more than what has left
+/// Lockgate by then.
+const SMALL: usize = 512 << 10;
+
+/// A client with large windows behind a narrow way: what holds answers up is that it does not read.
+struct Scene {
+    peer: Peer,
+    /// Another connection to the same worker.
+    other: Peer,
+    next: u32,
+    /// What the origin was asked for.
+    asked: Receiver<String>,
+    _gate: Lockgate,
+    _origin: Serving,
+}
+
+impl Scene {
+    /// In front of an origin that has every path, of a type by its end. What is named `large` is that.
+    fn new() -> Self {
+        let (tell, asked) = channel();
+        let origin = Origin::tcp().serve(move |wire| {
+            let mut http = Http::over(wire.another());
+            while let Some(request) = http.next_request() {
+                let path = request.first_line().split(' ').nth(1).unwrap().to_owned();
+                let kind = match path.rsplit('.').next() {
+                    Some("css") => "text/css",
+                    Some("js") => "text/javascript",
+                    Some("png") => "image/png",
+                    _ => "application/octet-stream",
+                };
+                let is_large = path.starts_with("/large");
+                let size = if is_large { LARGE } else { SMALL };
+                let head =
+                    format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {size}\r\n\r\n");
+                let answer = [head.as_bytes(), &vec![b'x'; size]].concat();
+                // Of a large one the kernel takes the whole only as the client reads. The test may have ended.
+                if is_large {
+                    let _ = tell.send(path);
+                    http.send(answer);
+                } else {
+                    http.send(answer);
+                    let _ = tell.send(path);
+                }
+            }
+        });
+        let gate = lockgate().start(&plain_site(origin.address()));
+        let other = Peer::connect(gate.address());
+        let mut peer = Peer::over(Wire::connect_narrow(gate.address()));
+        peer.hello(&[(setting::INITIAL_WINDOW_SIZE, 1 << 30)]);
+        peer.window_update(0, 1 << 30);
+        Self { peer, other, next: 1, asked, _gate: gate, _origin: origin }
+    }
+
+    /// Asks for a path, and waits until the origin has answered as far as it can.
+    fn ask(&mut self, path: &str, fields: &[(&str, &str)]) -> u32 {
+        let stream = self.next;
+        self.next += 2;
+        let request = [(":method", "GET"), (":scheme", "http"), (":authority", "app.test"), (":path", path)];
+        self.peer.headers(stream, &[&request[..], fields].concat(), true);
+        assert_eq!(self.asked.recv_timeout(DEADLINE).expect("the origin is asked"), path);
+        stream
+    }
+
+    /// Three large answers, the first of which has begun.
+    fn crowd(path: &str, fields: &[(&str, &str)]) -> Self {
+        let mut scene = Self::new();
+        let first = scene.ask(path, fields);
+        while scene.peer.read_until(kind::DATA).stream != first {}
+        scene.ask(path, fields);
+        scene.ask(path, fields);
+        scene
+    }
+
+    /// Says how soon something is wanted (RFC 9218 §7.1).
+    fn update(&mut self, stream: u32, priority: &str) {
+        let payload = [&stream.to_be_bytes()[..], priority.as_bytes()].concat();
+        self.peer.frame(kind::PRIORITY_UPDATE, 0, 0, payload);
+    }
+
+    /// Reads until these answers are whole, and more slowly than Lockgate does: between two frames that has looked at all
+    /// that came. Between the first of their heads and the last of their ends there must be more
+    /// of them than of others: where all share alike it is a quarter or two, and where each waits for those before it, nothing.
+    fn assert_first(mut self, wanted: &[u32]) {
+        let (mut open, mut begun, mut others) = (wanted.to_vec(), false, 0);
+        while !open.is_empty() {
+            self.other.settle();
+            let frame = self.peer.read();
+            assert!(!matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY), "{frame:?}");
+            match wanted.contains(&frame.stream) {
+                true => begun = true,
+                false if begun && frame.kind == kind::DATA => others += frame.payload.len(),
+                false => {}
+            }
+            if frame.ends_stream() {
+                open.retain(|stream| *stream != frame.stream);
+            }
+        }
+        assert!(others < wanted.len() * SMALL, "{others} bytes of others went before the end of {wanted:?}");
+    }
+}
+
+#[test]
+fn style_sheets_and_scripts_go_before_images_that_were_asked_for_first() {
+    let mut scene = Scene::crowd("/large.png", &[]);
+    let wanted = [scene.ask("/app.js", &[]), scene.ask("/all.css", &[])];
+    scene.assert_first(&wanted);
+}
+
+/// One that another imports is found late, and nothing is shown without it.
+#[test]
+fn a_style_sheet_goes_before_scripts_that_were_asked_for_first() {
+    let mut scene = Scene::crowd("/large.js", &[]);
+    let wanted = [scene.ask("/imported.css", &[])];
+    scene.assert_first(&wanted);
+}
+
+#[test]
+fn what_a_client_says_goes_before_what_things_are() {
+    let mut scene = Scene::crowd("/large.css", &[("priority", "u=6")]);
+    let wanted = [scene.ask("/a.png", &[("priority", "u=4")])];
+    scene.assert_first(&wanted);
+}
+
+#[test]
+fn a_client_may_say_later_that_something_is_wanted_sooner() {
+    let mut scene = Scene::crowd("/large", &[]);
+    let wanted = scene.ask("/a", &[("priority", "u=7")]);
+    scene.update(wanted, "u=0");
+    scene.assert_first(&[wanted]);
+}
+
+#[test]
+fn a_client_may_say_before_it_asks_that_something_is_wanted_sooner() {
+    let mut scene = Scene::crowd("/large", &[]);
+    scene.update(scene.next, "u=0");
+    let wanted = scene.ask("/a", &[("priority", "u=7")]);
+    scene.assert_first(&[wanted]);
+}
+
+/// What begins late is behind no more than what had left already.
+#[test]
+fn what_began_before_may_be_wanted_later() {
+    let mut scene = Scene::crowd("/large", &[]);
+    for stream in [1, 3, 5] {
+        scene.update(stream, "u=6, i");
+    }
+    let wanted = [scene.ask("/a", &[])];
+    scene.assert_first(&wanted);
+}
