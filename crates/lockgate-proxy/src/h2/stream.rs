@@ -105,8 +105,10 @@ fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
 fn by_type(kind: &[u8]) -> Priority {
     let is = |prefix: &[u8]| kind.get(..prefix.len()).is_some_and(|front| front.eq_ignore_ascii_case(prefix));
     let (urgency, incremental) = match () {
-        () if is(b"text/html") => (1, true),
-        () if is(b"text/css") || is(b"text/javascript") || is(b"application/javascript") => (2, false),
+        () if is(b"text/html") => (0, true),
+        // One that is imported by another comes behind scripts that were found before it, and nothing is shown without it.
+        () if is(b"text/css") => (1, false),
+        () if is(b"text/javascript") || is(b"application/javascript") => (2, false),
         // Of many of these the first pixels are worth more than all of one.
         () if is(b"image/") => (5, true),
         () if is(b"audio/") || is(b"video/") => (5, false),
