@@ -44,8 +44,8 @@ pub fn text(report: &Report) -> String {
     let timeout = units::span(report.timeout);
     let protocol = report.protocol.name();
     let load = match report.protocol {
-        Protocol::Http1 => format!("{loads} over {protocol}, each over up to {connections} of its own"),
-        Protocol::Http2 { .. } => format!("{loads} over {protocol}, each over a connection of its own"),
+        Protocol::Http1 => format!("{loads}, each over up to {connections} of its own"),
+        Protocol::Http2 { .. } => format!("{loads}, each over one connection of its own: {protocol}"),
     };
     let load = format!("{load}; a load may take {timeout}");
     say("load", &load);

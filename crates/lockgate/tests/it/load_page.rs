@@ -1,6 +1,8 @@
 //! `load --page` and `--link` against scripted origins: what is fetched, in which order, over how many connections, and
 //! how fast at the most.
 
+mod http2;
+
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
