@@ -80,7 +80,8 @@ impl Visit<'_> {
 }
 
 impl Wire<'_> {
-    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no more requests.
+    /// Completes when nothing is under way any more: nothing is wanted, or the connection takes no more requests or has
+    /// ended.
     fn poll(&mut self, cx: &mut Context<'_>, sent_back: &mut HashSet<usize>) -> Poll<()> {
         loop {
             self.ask();
@@ -88,14 +89,20 @@ impl Wire<'_> {
             if self.running.is_empty() {
                 return Poll::Ready(());
             }
-            match self.connection.poll_read(cx, &mut self.link) {
+            let is_over = match self.connection.poll_read(cx, &mut self.link) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(fault)) => self.connection.end(&fault),
-            }
+                Poll::Ready(Ok(())) => false,
+                Poll::Ready(Err(fault)) => {
+                    self.connection.end(&fault);
+                    true
+                }
+            };
             self.look();
             while let Some(finished) = self.connection.take_finished() {
                 self.take(finished, sent_back);
+            }
+            if is_over {
+                return Poll::Ready(());
             }
         }
     }

@@ -740,11 +740,7 @@ fn the_program_says_what_it_spoke() {
     let ended = lockgate().run(&[&arguments[..], &["--json", "-"]].concat());
     let said: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&said["streams"], &said["first"][0]["protocol"]), (&4.into(), &"HTTP/2".into()));
-    for (arguments, says) in
-        [(&["--streams", "4", "http://a"][..], "--http2"), (&["--http2", "--page", "http://a"], "--page")]
-    {
-        let ended = lockgate().run(&[&["load"], arguments].concat());
-        assert_eq!(ended.code, Some(2));
-        assert!(ended.stderr.contains(says), "{}", ended.stderr);
-    }
+    let ended = lockgate().run(&["load", "--streams", "4", "http://a"]);
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.stderr.contains("--http2"), "{}", ended.stderr);
 }

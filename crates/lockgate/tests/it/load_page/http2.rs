@@ -101,7 +101,7 @@ fn objects_that_are_found_together_are_asked_for_at_once() {
             peer.headers(image, &[(":status", "200")], false);
             peer.data(image, "image", true);
         }
-        peer.end();
+        assert!(peer.end().1.is_ok());
     });
     let report = report(origin.address(), &[]);
     assert_eq!((&report["loads"][0]["failed"], origin.accepted()), (&0.into(), 1), "{report}");
@@ -121,7 +121,7 @@ fn what_a_server_did_nothing_about_is_asked_of_another_connection() {
         } else {
             peer.data(stream, "image", true);
         }
-        peer.end();
+        assert!(peer.end().1.is_ok());
     });
     let report = report(origin.address(), &[]);
     let load = &report["loads"][0];
@@ -138,7 +138,7 @@ fn an_object_whose_stream_is_reset_is_a_failure_and_the_others_come() {
         let (first, second) = (next(peer), next(peer));
         peer.reset(first, code::INTERNAL_ERROR);
         peer.headers(second, &[(":status", "204")], true);
-        peer.end();
+        assert!(peer.end().1.is_ok());
     });
     let report = report(origin.address(), &[]);
     let load = &report["loads"][0];
