@@ -5,7 +5,7 @@ use lockgate_http::head::Method;
 
 use super::super::Fault;
 use super::frame::{self, Kind};
-use super::{Connection, Outcome};
+use super::{Connection, Outcome, Use, Windows};
 use crate::target::{Body, Http2};
 
 /// A connection with two requests under way.
@@ -14,9 +14,9 @@ fn asked() -> Connection {
         [(":method", "GET"), (":path", "/")].map(|(name, value)| (name.to_owned(), value.to_owned()));
     let (fields, body) = (fields.to_vec(), Body::Fixed([].into()));
     let request = Http2 { method: Method::Get, fields, varying: Vec::new(), body, is_grpc: false };
-    let mut connection = Connection::new(2);
+    let mut connection = Connection::new(2, Windows::LARGE);
     for place in 0..2 {
-        connection.begin(place, 0, &request, true, &mut Rng::with_seed(1));
+        connection.begin(place, 0, &request, Use::Hash, &mut Rng::with_seed(1));
     }
     connection
 }
