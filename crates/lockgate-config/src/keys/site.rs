@@ -94,8 +94,8 @@ pub(super) const HTTP2: &[Key] = &[
         Allowance,
         Is(r#""100/s burst 1000""#),
         r#""20/s burst 200""#,
-        "How many frames of one connection may carry nothing for a request: PING, SETTINGS, PRIORITY, DATA without bytes, \
-         and WINDOW_UPDATE and CONTINUATION beyond what the bytes that were moved explain (CVE-2019-9511 to 9518, \
+        "How many frames of one connection may carry nothing for a request: SETTINGS, PRIORITY, DATA without bytes, \
+         and PING, WINDOW_UPDATE and CONTINUATION beyond what the bytes that were moved explain (CVE-2019-9511 to 9518, \
          CVE-2024-27316).",
     ),
 ];

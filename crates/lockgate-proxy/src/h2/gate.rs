@@ -15,9 +15,14 @@ use crate::clock::Clock;
 
 /// Updates of windows that a connection may send before it has got anything.
 const UPDATES: u64 = 256;
-/// Bytes that we send for one more of them. Clients tell of what they have used in pieces of a DATA frame or more, for
-/// the stream and for the connection.
-const BYTES_AN_UPDATE: u64 = 512;
+/// Bytes that we send, beside answers to PING and SETTINGS, for one more of them, or for a PING: clients tell of what they
+/// have used for the stream and for the connection, and some (grpc-go) measure the round trip behind every small answer.
+const BYTES_A_FRAME: u64 = 8;
+/// How many of these are saved up.
+const SAVED: u64 = 65_536;
+/// What our answer to a PING has, and that to SETTINGS.
+const PING_ANSWER: u64 = 17;
+const SETTINGS_ANSWER: u64 = 9;
 /// Streams that are over and remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
 /// Priorities that are remembered until somebody asks for them.
@@ -100,6 +105,12 @@ pub struct Gate {
     resets: Bucket,
     control: Bucket,
     updates: u64,
+    /// Updates and PINGs that are explained by what we sent.
+    explained: u64,
+    /// Bytes that we sent and that were looked at for that.
+    told: u64,
+    /// Bytes of our answers to frames that carry nothing.
+    answers: u64,
     priorities: Vec<(u32, Priority)>,
     /// Streams that ended before their bodies did, the last of them.
     over: VecDeque<u32>,
@@ -115,7 +126,10 @@ impl Gate {
             scanner: Scanner::of_client(),
             resets: Bucket::new(resets, now),
             control: Bucket::new(control, now),
-            updates: 0,
+            updates: UPDATES,
+            explained: 0,
+            told: 0,
+            answers: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
             violation: None,
@@ -143,7 +157,12 @@ impl Gate {
     /// Looks at bytes that have come, when so many were sent.
     pub(super) fn see(&mut self, bytes: &[u8], sent: u64) {
         let now = self.clock.now();
-        let Self { scanner, resets, control, updates, priorities, over, violation, .. } = self;
+        let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
+        self.told += fresh * BYTES_A_FRAME;
+        self.explained = (self.explained + fresh).min(SAVED);
+        let Self {
+            scanner, resets, control, updates, explained, answers, priorities, over, violation, ..
+        } = self;
         scanner.scan(bytes, |frame| {
             let found = match frame.kind {
                 frames::HEADERS => None,
@@ -152,9 +171,14 @@ impl Gate {
                 // One to a SETTINGS that we never sent ends the connection by itself; of PING we send one at the most.
                 frames::SETTINGS if frame.flags & frames::ACK != 0 => None,
                 frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
-                frames::WINDOW_UPDATE => {
-                    *updates += 1;
-                    (*updates > UPDATES + sent / BYTES_AN_UPDATE).then_some(Violation::Updates)
+                frames::WINDOW_UPDATE => (!take(explained) && !take(updates)).then_some(Violation::Updates),
+                frames::PING if frame.flags & frames::ACK == 0 => {
+                    *answers += PING_ANSWER;
+                    (!take(explained) && !control.take(now)).then_some(Violation::Control)
+                }
+                frames::SETTINGS => {
+                    *answers += SETTINGS_ANSWER;
+                    (!control.take(now)).then_some(Violation::Control)
                 }
                 _ => (!control.take(now)).then_some(Violation::Control),
             };
@@ -167,6 +191,13 @@ impl Gate {
             *violation = violation.or(found);
         });
     }
+}
+
+/// Takes one, if one is left.
+fn take(left: &mut u64) -> bool {
+    let after = left.checked_sub(1);
+    *left = after.unwrap_or(0);
+    after.is_some()
 }
 
 #[cfg(test)]
@@ -243,6 +274,18 @@ mod tests {
         idle.see(&update.repeat(300), 0);
         busy.see(&update.repeat(300), 1 << 20);
         assert_eq!((idle.violation(), busy.violation()), (Some(Violation::Updates), None));
+    }
+
+    #[test]
+    fn a_ping_is_explained_by_an_answer_but_not_by_the_answer_to_a_ping() {
+        let ping = frame(frames::PING, 0, 0, &[0; 8]);
+        let (mut measuring, mut flooding) = (gate(), gate());
+        for at in 0..1_000 {
+            // An answer of 40 bytes, and that to the PING.
+            measuring.see(&ping, at * (40 + PING_ANSWER));
+            flooding.see(&ping, at * PING_ANSWER);
+        }
+        assert_eq!((measuring.violation(), flooding.violation()), (None, Some(Violation::Control)));
     }
 
     #[test]

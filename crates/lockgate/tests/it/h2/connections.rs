@@ -301,3 +301,19 @@ fn a_body_that_nobody_reads_holds_up_no_other_stream() {
     upstream.send(OK);
     assert_eq!(other.answer().text(), "ok");
 }
+
+/// grpc-go measures the round trip by a PING behind the first DATA that it gets, again as soon as that is answered, and an
+/// update of the connection's window before it, "to avoid excessive ping detection (e.g. in an L7 proxy)".
+#[test]
+fn a_ping_behind_every_answer_is_no_flood() {
+    let origin = application();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut peer = Peer::connect(gate.address());
+    for at in 0..3_000 {
+        peer.get(2 * at + 1, "/");
+        let answer = peer.answer(2 * at + 1);
+        assert_eq!((answer.status, answer.text()), (200, "ok"), "request {at}");
+        peer.ping(*b"roundtri");
+    }
+    gate.wait_for_sample("lockgate_connections", &["listener="], 1.0);
+}
