@@ -1,10 +1,10 @@
 //! Requests and answers that go well: what crosses, and how it is shared.
 
-use std::time::Duration;
+use std::thread;
 
 use ::http::Method;
 use lockgate_testkit::h2::{Client, Origin, Reply};
-use lockgate_testkit::{Http, bytes};
+use lockgate_testkit::{Http, Wire, bytes};
 
 use super::{ask, client, get, in_front_of, post};
 use crate::scene::{NAME, Site, lockgate, text};
@@ -213,6 +213,24 @@ fn twenty_megabytes_cross_each_way() {
     assert!(client(&gate).post("/", body.clone()).body == body);
 }
 
+/// Windows of both sides are full again and again, and each side is taken from meanwhile.
+#[test]
+fn an_answer_comes_while_its_request_still_goes() {
+    let origin = Origin::echo();
+    let gate = in_front_of(&origin);
+    let body = bytes(3, 5_000_000);
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut http = Http::over(Wire::connect(gate.address()));
+    let mut sending = http.stream.another();
+    let sent = body.clone();
+    let sender = thread::spawn(move || sending.send([head.into_bytes(), sent].concat()));
+    assert!(http.answer().body == body);
+    sender.join().unwrap();
+}
+
 /// Whoever takes nothing stops its own answer, and nobody else's.
 #[test]
 fn a_slow_client_neither_fills_memory_nor_stops_the_others() {
@@ -233,5 +251,5 @@ fn a_slow_client_neither_fills_memory_nor_stops_the_others() {
     assert_eq!(origin.accepted(), 1);
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 60_000_000, "{grown}");
-    assert!(slow[0].stream.is_quiet(Duration::ZERO) || !slow.is_empty());
+    drop(slow);
 }
