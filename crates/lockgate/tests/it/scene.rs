@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use lockgate_testkit::{Authority, ClientSettings, Folder, Issued, Launch, Lockgate, Tls, Wire};
+use lockgate_testkit::{
+    Authority, ClientSettings, Folder, Issued, Launch, Lockgate, Origin, Tls, Wire, eventually,
+};
 use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 
@@ -75,6 +77,20 @@ pub(crate) fn deserted() -> SocketAddr {
     let host = NEXT.fetch_add(1, Ordering::Relaxed);
     let listener = TcpListener::bind((Ipv4Addr::new(127, 1, 1, host), 0)).unwrap();
     listener.local_addr().unwrap()
+}
+
+/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment.
+pub(crate) fn ended(origin: &Origin) {
+    let port = format!(":{:04X}", origin.socket_address().port());
+    eventually("the end arrives", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        // proc_pid_net(5): the remote address is the third word, 01 behind it says ESTABLISHED.
+        let stands = table.lines().any(|line| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            words[2].ends_with(&port) && words[3] == "01"
+        });
+        (!stands).then_some(())
+    });
 }
 
 /// Sends `word`, and reads it back from whoever echoes it.

@@ -9,7 +9,7 @@ use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
 use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, eventually};
 
 use super::{ask, client, get, in_front_of, pooled, post};
-use crate::scene::{Site, deserted, lockgate, text};
+use crate::scene::{Site, deserted, ended, lockgate, text};
 
 /// Refuses as many requests as `count` says, by this code, then answers.
 fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
@@ -125,6 +125,7 @@ fn a_shared_connection_that_was_closed_meanwhile_is_nobodys_problem() {
             one.stream.reset();
         } else {
             drop(one);
+            ended(&origin);
             http.send(post(b"again"));
         }
         let mut two = accept(&origin, 100);

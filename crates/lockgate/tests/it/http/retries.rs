@@ -9,7 +9,7 @@ use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Tls, bytes, eve
 use serde_json::Value;
 
 use super::{get, ok, plain_site, pooled, with_body};
-use crate::scene::{NAME, Site, deserted, lockgate, text};
+use crate::scene::{NAME, Site, deserted, ended, lockgate, text};
 
 /// The same body in two pieces.
 fn chunked(method: &str, body: &[u8]) -> Vec<u8> {
@@ -51,20 +51,6 @@ fn expect_broken(answer: &Message) {
     assert_eq!(answer.status(), 502, "{}", answer.head);
     let status = answer.field("proxy-status").unwrap();
     assert!(status.contains("error=connection_terminated"), "{status}");
-}
-
-/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment.
-fn ended(origin: &Origin) {
-    let port = format!(":{:04X}", origin.socket_address().port());
-    eventually("the end arrives", || {
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        // proc_pid_net(5): the remote address is the third word, 01 behind it says ESTABLISHED.
-        let stands = table.lines().any(|line| {
-            let words: Vec<_> = line.split_whitespace().collect();
-            words[2].ends_with(&port) && words[3] == "01"
-        });
-        (!stands).then_some(())
-    });
 }
 
 #[test]
