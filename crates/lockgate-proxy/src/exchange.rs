@@ -58,6 +58,9 @@ pub trait Downstream: Source + Sink {
     /// Forgets what was not sent of an answer that is given up.
     fn discard(&mut self);
 
+    /// Completes when all that was taken of an answer has left, or cannot: what breaks it off must not overtake it.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
     /// Makes certain that the client does not take what was sent for the whole, and that nothing is kept for it.
     fn abort(&mut self);
 }

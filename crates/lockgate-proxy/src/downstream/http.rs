@@ -29,9 +29,9 @@ use crate::upstream::{InFlight, Wire};
 
 /// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
 /// all of their body, however much that is.
-const LINGER: Duration = Duration::from_secs(30);
+pub(super) const LINGER: Duration = Duration::from_secs(30);
 /// The same, of one that has fallen silent.
-const SILENCE: Duration = Duration::from_secs(2);
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// What is read of it in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
 

@@ -6,7 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -18,15 +18,17 @@ use lockgate_net::stream::Stream as Connected;
 
 use super::Service;
 use super::connection::{Connection, Ending, cut_short};
+use super::http::{LINGER, SILENCE};
 use super::own::{deliver, pace};
 use super::serve::{Asking, Next, Serving};
 use super::tunnel::{self, Ended};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form};
+use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::Failure;
+use crate::exchange::{Downstream, Failure};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
 use crate::site::Sites;
 use crate::upstream::Lease;
@@ -345,8 +347,13 @@ impl Streams {
                 Ok(()) => {
                     let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
                     let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
-                    if let Next::Tunnel { lease, idle, site } = next {
-                        boxed(|| open.0.tunnel(&mut stream, lease, &guard, idle, site)).await;
+                    match next {
+                        Next::Tunnel { lease, idle, site } => {
+                            boxed(|| open.0.tunnel(&mut stream, lease, &guard, idle, site)).await;
+                        }
+                        Next::End(_) => {}
+                        Next::Request | Next::Close(_) if stream.is_over() => {}
+                        Next::Request | Next::Close(_) => boxed(|| outlast(&mut stream, &guard)).await,
                     }
                 }
                 Err(error) => boxed(|| open.0.refuse(&mut stream, &guard, error, began)).await,
@@ -411,6 +418,30 @@ impl Streams {
             }))
             .await;
     }
+}
+
+/// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113 §8.1) comes with the answer
+/// or overtakes it in the client, and many then never read it.
+async fn outlast(stream: &mut Stream, guard: &Guard) {
+    guard.phase(LINGER);
+    guard.idle(SILENCE);
+    stream.allow(u64::MAX);
+    let received = &guard.watch().meter.received;
+    // Whether the client comes to its end or not, the stream is over.
+    let _ = guard
+        .within(poll_fn(|cx| {
+            loop {
+                match ready!(stream.poll_data(cx)) {
+                    Ok(()) if !stream.is_over() => {
+                        let here = stream.data().len();
+                        received.set(received.get() + here as u64);
+                        stream.consume(here);
+                    }
+                    _ => return Poll::Ready(()),
+                }
+            }
+        }))
+        .await;
 }
 
 /// A stream that is open, also when its task is dropped.

@@ -187,6 +187,11 @@ impl Downstream for Link {
         self.writer.discard();
     }
 
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // That it cannot is no news of an answer that is broken off.
+        self.writer.poll_flush(cx, &mut self.stream).map(|_| ())
+    }
+
     fn abort(&mut self) {
         self.stream.socket().reset_on_close();
     }

@@ -116,6 +116,11 @@ impl Outgoing {
         Poll::Ready(self.broken.map_or(Ok(()), |broken| Err(broken.into())))
     }
 
+    /// Completes when what was taken has left, and not only been handed over.
+    pub(super) fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.turn.as_ref().map_or(Poll::Ready(()), |turn| turn.poll_left(cx))
+    }
+
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }

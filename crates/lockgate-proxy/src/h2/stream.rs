@@ -243,6 +243,10 @@ impl Downstream for Stream {
 
     fn discard(&mut self) {}
 
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outgoing.poll_left(cx)
+    }
+
     fn abort(&mut self) {
         self.reset(Reason::INTERNAL_ERROR);
     }

@@ -25,11 +25,13 @@ pub(super) struct Turn {
     priority: Priority,
     /// When it had its last turn.
     last: u64,
+    /// Writes that there were before that.
+    written: u64,
 }
 
 impl Turn {
     pub(super) fn new(turns: &Rc<Turns>, stream: u32, priority: Priority) -> Self {
-        Self { turns: Rc::clone(turns), stream, priority, last: 0 }
+        Self { turns: Rc::clone(turns), stream, priority, last: 0, written: 0 }
     }
 
     /// Completes when something may be handed over, and says how much.
@@ -49,6 +51,16 @@ impl Turn {
         turns.room.set(turns.room.get().saturating_sub(count));
         turns.taken.set(turns.taken.get() + 1);
         self.last = turns.taken.get();
+        self.written = turns.written.get();
+    }
+
+    /// Completes when what was handed over has left.
+    pub(super) fn poll_left(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.last == 0 || self.turns.written.get() > self.written {
+            return Poll::Ready(());
+        }
+        self.turns.leaving.borrow_mut().push(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Lower goes first.
@@ -78,6 +90,9 @@ struct Waiting {
 pub struct Turns {
     room: Cell<usize>,
     taken: Cell<u64>,
+    /// Writes that took all that had been handed over.
+    written: Cell<u64>,
+    leaving: RefCell<Vec<Waker>>,
     waiting: RefCell<Vec<Waiting>>,
     updates: RefCell<Vec<(u32, Priority)>>,
     /// Bytes of bodies that clients have sent and that were used.
@@ -90,6 +105,8 @@ impl Turns {
         Rc::new(Self {
             room: Cell::new(ROOM),
             taken: Cell::new(0),
+            written: Cell::new(0),
+            leaving: RefCell::default(),
             waiting: RefCell::default(),
             updates: RefCell::default(),
             used: Cell::new(0),
@@ -107,6 +124,10 @@ impl Turns {
 
     /// What was handed over has left: the next may follow, whoever is wanted most first.
     pub fn refill(&self) {
+        self.written.set(self.written.get() + 1);
+        for waker in self.leaving.take() {
+            waker.wake();
+        }
         let mut waiting = std::mem::take(&mut *self.waiting.borrow_mut());
         waiting.sort_by_key(|waiting| waiting.rank);
         let ends = waiting.first().zip(waiting.last());

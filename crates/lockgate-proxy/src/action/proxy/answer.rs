@@ -93,7 +93,7 @@ impl Proxy {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.
                 guard.watch().waits(Waiting::ForRoom);
-                let _ = guard.within(poll_fn(|cx| exchange.down.poll_flush(cx))).await;
+                let _ = guard.within(poll_fn(|cx| exchange.down.poll_left(cx))).await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset says that it is not. And the kernel holds
             // megabytes for who takes nothing: with a reset they are gone, after a close they stay until it gives up.

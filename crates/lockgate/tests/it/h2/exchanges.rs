@@ -350,3 +350,44 @@ fn small_messages_that_wait_for_the_application_are_no_flood() {
     upstream.send(OK);
     assert_eq!(peer.answer(1).status, 200);
 }
+
+/// RFC 9113 §8.1: the reset that tells a client to stop may overtake the answer in it, so it can send its body to the end.
+#[test]
+fn an_answer_that_comes_before_the_end_of_a_body_is_not_followed_by_a_reset() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&(plain_site(origin.address()) + "body = { max = \"1KB\" }\n"));
+    let mut peer = Peer::connect(gate.address());
+    let head = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/"),
+        ("content-length", "32768"),
+    ];
+    peer.headers(1, &head, false);
+    let answer = peer.answer(1);
+    assert_eq!((answer.status, answer.reset), (413, None));
+    peer.data(1, [b'x'; 16_384], false);
+    peer.data(1, [b'x'; 16_384], true);
+    peer.ping([1; 8]);
+    let frames: Vec<_> =
+        std::iter::from_fn(|| Some(peer.read()).filter(|frame| frame.kind != kind::PING)).collect();
+    assert!(frames.iter().all(|frame| frame.kind != kind::RST_STREAM), "{frames:?}");
+    peer.get(3, "/");
+    origin.http().request();
+}
+
+/// What has come of an answer is delivered before it is broken off.
+#[test]
+fn what_came_before_an_application_broke_off_arrives() {
+    let origin = Origin::tcp();
+    let gate = start(&origin);
+    let mut peer = Peer::connect(gate.address());
+    peer.get(1, "/");
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf");
+    drop(upstream);
+    let answer = peer.answer(1);
+    assert_eq!((answer.status, answer.text(), answer.reset), (200, "half", Some(code::INTERNAL_ERROR)));
+}
