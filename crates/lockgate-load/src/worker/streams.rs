@@ -106,7 +106,7 @@ impl Streams {
         moved |= self.expire();
         moved |= self.ask(cx);
         for side in 0..self.sides.len() {
-            self.begin(side);
+            moved |= self.begin(side);
         }
         moved
     }
@@ -268,20 +268,20 @@ impl Streams {
         self.free.push(slot);
     }
 
-    /// Begins what waits for a stream, as far as there are some; opens a connection where there is none.
-    fn begin(&mut self, side: usize) {
+    /// Begins what waits for a stream, as far as there are some; opens a connection where there is none,
+    /// and says so.
+    fn begin(&mut self, side: usize) -> bool {
         let Self { worker, slots, sides, rng, .. } = self;
         let Side { opening, wires, waiting } = &mut sides[side];
         let Some(Wire { link, connection, is_retired }) = wires.iter_mut().find(|wire| !wire.is_retired)
         else {
             let first = waiting.front().and_then(|slot| slots[*slot]);
-            if let (Some(Request { target, .. }), None) = (first, &opening) {
-                *opening = Some(Box::pin(open(Rc::clone(worker), target)));
-            }
-            return;
+            let (Some(Request { target, .. }), None) = (first, &opening) else { return false };
+            *opening = Some(Box::pin(open(Rc::clone(worker), target)));
+            return true;
         };
         while connection.has_room() && !*is_retired {
-            let Some(slot) = waiting.pop_front() else { return };
+            let Some(slot) = waiting.pop_front() else { break };
             let Some(Request { target, .. }) = slots[slot] else { continue };
             let Ask::Http2(request) = &worker.plan.targets[target].ask else { continue };
             let used = Use::of(&worker.plan.targets[target].expect);
@@ -291,6 +291,8 @@ impl Streams {
             *is_retired = worker.plan.per_connection.is_some_and(|most| link.exchanges >= most);
         }
         *is_retired |= connection.is_ending();
+        // What is left waits for another.
+        *is_retired && !waiting.is_empty()
     }
 
     fn write(&mut self, cx: &mut Context<'_>) {

@@ -507,6 +507,22 @@ fn what_a_server_says_it_did_nothing_about_is_asked_of_another_connection() {
     assert!(tally.opened >= 20, "{}", tally.opened);
 }
 
+/// Nothing is said to any before there is another.
+#[test]
+fn who_waits_for_another_connection_does_not_wait_for_this_one() {
+    let place = AtomicUsize::new(0);
+    let both = std::sync::Barrier::new(2);
+    let server = Origin::tcp().serve(move |wire| {
+        if place.fetch_add(1, Ordering::SeqCst) > 0 {
+            both.wait();
+        }
+        Peer::greet(wire.another(), &[]).serve();
+    });
+    let options = Options { per_connection: Some(1), ..streams(&at("http", &server), 1, 2, 10) };
+    let tally = tally(&options);
+    assert_eq!((tally.succeeded(), failures(&tally), tally.opened), (10, vec![], 10));
+}
+
 #[test]
 fn who_is_sent_back_twice_has_failed() {
     let place = AtomicUsize::new(0);
