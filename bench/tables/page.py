@@ -60,7 +60,7 @@ def page(report, a):
     progress("")
     notes = [f"Page, style sheets and scripts are {needed / 1000:,.0f} KB: {needed * 8 / 1_024_000:.1f} s of this link. {len(IMPORTED)} of the style sheets are imported by another one, scripts stand at "
              "the page's end, over HTTP/1 there are six connections. \"All alike\": the client says `priority: u=3, i` of each; \"by type\": it says nothing; \"as Chromium says\": `--priorities`. "
-             "nginx and HAProxy know nothing of RFC 9218."]
+             "nginx and HAProxy know nothing of RFC 9218; nginx knows the priorities of RFC 7540, which this client does not send."]
     report.cell("Seconds", found, [("page, styles and scripts", "usable", 1), ("all", "all", 1), ("page alone", "page", 2)], notes=notes)
     verdict(report, found)
     stop_programs(programs)
