@@ -338,7 +338,7 @@ pub(crate) const ROOT: &[Key] = &[
          (`lockgate_http2_violations_total`, by reason) and logged with the cause. What else holds: a field section is \
          bounded by `limits.head` and `limits.fields` (431), CONTINUATION by the frames that one of that length needs; \
          DATA of a few bytes by the memory that `connection_window` stands for, and it ends the connection when \
-         nobody takes it; `connection_window` itself begins at 256KiB and grows while endpoints take what comes. A client \
+         nobody takes it; the windows begin at 64KiB for a body and 1MiB for all, and grow while endpoints take what comes. A client \
          that does not read our answers to its frames is not read either. One that does not open its windows, or does \
          not send the body that it has announced, is below `rates`, and its request is broken off; a tunnel has \
          `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",

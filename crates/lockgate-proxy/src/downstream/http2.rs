@@ -30,16 +30,15 @@ use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Downstream, Failure};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
-use crate::site::Sites;
+use crate::site::{Http2, Sites};
 use crate::upstream::Lease;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
 /// Field sections that are longer than we take by no more than this get an answer, and not only the crate's.
 const BEYOND: usize = 16 * 1024;
-/// What all bodies together may have that was not used, at first: it grows while endpoints take what comes. Who only
-/// fills our memory does not get more of it.
-const FIRST_WINDOW: u32 = 256 * 1024;
+/// What one body may have that was not used, at first: what HTTP/2 begins with (RFC 9113 §6.9.2).
+const FIRST_WINDOW: u32 = 65_535;
 /// What waits in the kernel to be sent, at the most: an answer that is wanted more than those that have begun comes
 /// behind it.
 const UNSENT: i32 = 64 * 1024;
@@ -74,21 +73,42 @@ enum Leaving {
     Now(Ending),
 }
 
-/// The window of a connection.
-struct Window {
-    size: u32,
-    /// Bytes that were used when it last grew.
+/// What may come of bodies before endpoints have taken it. It grows while they do: who only fills our memory does not
+/// get more of it.
+struct Windows {
+    /// Of one body.
+    stream: u32,
+    /// Of all of them.
+    connection: u32,
+    /// Bytes that were used when they last grew.
     since: u64,
 }
 
-impl Window {
-    /// Grows when all that it let in was used.
-    fn grow(&mut self, requests: &mut Requests, used: u64, most: u32) {
-        if self.size < most && used - self.since >= u64::from(self.size) {
-            self.size = self.size.saturating_mul(2).min(most);
-            self.since = used;
-            requests.set_target_window_size(self.size);
+impl Windows {
+    /// A few bodies that nobody takes leave room for others.
+    const BODIES: u32 = 16;
+
+    fn first(limits: &Http2) -> Self {
+        let stream = FIRST_WINDOW.min(limits.window);
+        let connection = (stream * Self::BODIES).min(limits.connection_window);
+        Self { stream, connection, since: 0 }
+    }
+
+    /// Grow when endpoints have taken a few times what one body may have.
+    fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
+        if self.stream >= limits.window || used - self.since < 4 * u64::from(self.stream) {
+            return;
         }
+        let stream = self.stream.saturating_mul(2).min(limits.window);
+        // The client has not taken up the last change yet.
+        if requests.set_initial_window_size(stream).is_err() {
+            return;
+        }
+        self.stream = stream;
+        self.since = used;
+        self.connection =
+            stream.saturating_mul(Self::BODIES).min(limits.connection_window).max(self.connection);
+        requests.set_target_window_size(self.connection);
     }
 }
 
@@ -141,10 +161,10 @@ impl Streams {
         guard.watch().hold_to(pace(sites.rates));
         let mut stopping = pin!(self.connection.worker.stopping());
         let (mut leaving, mut idle) = (Leaving::No, false);
-        let mut window = Window { size: FIRST_WINDOW.min(sites.http2.connection_window), since: 0 };
+        let mut windows = Windows::first(&sites.http2);
         loop {
             let turn = guard.within(poll_fn(|cx| {
-                window.grow(&mut requests, self.turns.used(), sites.http2.connection_window);
+                windows.grow(&mut requests, self.turns.used(), &sites.http2);
                 if matches!(leaving, Leaving::No) && stopping.as_mut().poll(cx).is_ready() {
                     leaving = Leaving::Gracefully;
                     requests.graceful_shutdown();
@@ -188,10 +208,11 @@ impl Streams {
     async fn begin(&self) -> Result<Requests, h2::Error> {
         let sites = self.sites();
         let limits = sites.http2;
+        let windows = Windows::first(&limits);
         let mut handshake = Builder::new()
             .max_concurrent_streams(limits.streams)
-            .initial_window_size(limits.window)
-            .initial_connection_window_size(FIRST_WINDOW.min(limits.connection_window))
+            .initial_window_size(windows.stream)
+            .initial_connection_window_size(windows.connection)
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .data_frame_budget(OVERHEAD)

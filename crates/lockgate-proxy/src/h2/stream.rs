@@ -109,10 +109,13 @@ fn by_type(kind: &[u8]) -> Priority {
         // One that is imported by another comes behind scripts that were found before it, and nothing is shown without it.
         () if is(b"text/css") => (1, false),
         () if is(b"text/javascript") || is(b"application/javascript") => (2, false),
+        // Few bytes that somebody waits for now.
+        () if is(b"text/event-stream") => (1, true),
         // Of many of these the first pixels are worth more than all of one.
-        () if is(b"image/") => (5, true),
-        () if is(b"audio/") || is(b"video/") => (5, false),
-        () => (3, false),
+        () if is(b"image/") || is(b"audio/") || is(b"video/") => (5, true),
+        // Clients that say nothing are programs, and proxies with many users on one connection: none waits for another's
+        // download (RFC 9218 §13.1).
+        () => (3, true),
     };
     Priority { urgency, incremental }
 }
@@ -237,7 +240,9 @@ impl Downstream for Stream {
         self.incoming.release();
         let stream = self.respond.send_response(response, false);
         self.outgoing.begin(stream, false);
-        self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
+        // Messages of people and programs: few bytes, and late is too late.
+        let priority = Priority::of(&request.fields).unwrap_or(Priority { urgency: 1, incremental: true });
+        self.outgoing.order(Turn::new(&self.turns, self.id, priority));
         self.answered = true;
     }
 
