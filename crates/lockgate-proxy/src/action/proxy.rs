@@ -110,7 +110,7 @@ impl Proxy {
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);
                     }
-                    let result = self.answer(exchange, lease, &mut answer).await;
+                    let result = self.answer(exchange, lease, &mut replay, &mut answer).await;
                     exchange.request.worker.answers.give(answer);
                     if let Some(cells) = cells {
                         cells.in_flight.dec();

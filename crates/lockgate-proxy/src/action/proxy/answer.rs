@@ -26,6 +26,7 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_, D>,
         mut lease: Lease,
+        replay: &mut Replay,
         answer: &mut ResponseHead,
     ) -> Result<(), Failure> {
         if answer.status == 101 {
@@ -59,11 +60,11 @@ impl Proxy {
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let before = guard.watch().meter.sent.get();
         let mut uploading = !up.is_taken();
-        // An answer has begun: nothing is sent again.
-        let mut none = Replay::new(false);
+        // An answer has begun: there is no other attempt, but this one may not have sent again all that was taken.
+        replay.settle();
         let delivered = guard.within(poll_fn(|cx| {
             if uploading {
-                match upload::poll(cx, guard, rules, down, up, &mut none) {
+                match upload::poll(cx, guard, rules, down, up, replay) {
                     Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,

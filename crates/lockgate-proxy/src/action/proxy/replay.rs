@@ -48,6 +48,11 @@ impl Replay {
         self.whole
     }
 
+    /// There will be no other attempt: this one still sends what is left to send again, and nothing more is kept.
+    pub(super) fn settle(&mut self) {
+        self.whole = false;
+    }
+
     /// Begins anew; `false` when that is not possible.
     pub(super) fn rewind(&mut self) -> bool {
         self.at = 0;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::http::Method;
 use lockgate_testkit::h2::frame::{code, flag, kind, setting};
 use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
-use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, eventually};
+use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, bytes, eventually};
 
 use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{Site, deserted, ended, lockgate, text};
@@ -105,6 +105,40 @@ fn what_goaway_says_was_not_looked_at_is_asked_again() {
     assert_eq!(first.answer().reset, None);
     let (_, end) = one.end();
     end.unwrap();
+}
+
+/// The second endpoint takes little, and answers before it has got again what the first one had.
+#[test]
+fn what_is_asked_again_arrives_whole_also_behind_an_early_answer() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let body = bytes(5, 50_000);
+    let mut http = Http::connect(gate.address());
+    http.send(format!("POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: {}\r\n\r\n", body.len()));
+    http.send(&body[..40_000]);
+    let mut one = accept(&origin, 100);
+    request(&mut one);
+    let mut got = 0;
+    while got < 40_000 {
+        got += one.read_until(kind::DATA).payload.len();
+    }
+    one.goaway(0, code::NO_ERROR);
+    let little = [(setting::MAX_CONCURRENT_STREAMS, 100), (setting::INITIAL_WINDOW_SIZE, 1_000)];
+    let mut two = Peer::accept(origin.accept(), &little);
+    let stream = request(&mut two);
+    let mut got = two.read_until(kind::DATA).payload;
+    two.headers(stream, &[(":status", "200")], false);
+    assert!(http.head().starts_with("HTTP/1.1 200 "));
+    http.send(&body[40_000..]);
+    two.window_update(stream, 100_000);
+    loop {
+        let data = two.read_until(kind::DATA);
+        got.extend_from_slice(&data.payload);
+        if data.ends_stream() {
+            break;
+        }
+    }
+    assert!(got == body, "{} bytes of {}", got.len(), body.len());
 }
 
 /// A connection that was kept may be closed at any time.
