@@ -28,6 +28,8 @@ pub struct Call {
     connection: Rc<Shared>,
     state: State,
     outgoing: Outgoing,
+    /// Its number, once it was asked.
+    stream: Option<u32>,
     /// Of a WebSocket's handshake: what proves to its client that it was accepted.
     accept: Option<String>,
     /// Bytes that the connection had sent before the request.
@@ -76,6 +78,7 @@ impl Call {
             connection,
             state: State::New,
             outgoing,
+            stream: None,
             accept: None,
             before,
             unprocessed: false,
@@ -105,6 +108,7 @@ impl Call {
         });
         match asked {
             Ok((answer, body)) => {
+                self.stream = Some(answer.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
                 self.state = State::Asked(answer);
             }
@@ -202,7 +206,7 @@ impl Drop for Call {
         // The stream goes first: then its place is free.
         self.state = State::Over;
         self.outgoing = Outgoing::default();
-        self.connection.release();
+        self.connection.release(self.stream);
     }
 }
 
@@ -260,7 +264,11 @@ impl Sink for Call {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_take(cx, data, last)
+        let taken = self.outgoing.poll_take(cx, data, last);
+        if taken.is_ready() {
+            self.connection.says();
+        }
+        taken
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {

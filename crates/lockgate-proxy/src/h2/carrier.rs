@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::answers::Answers;
 use super::gate::Gate;
 
 /// Gathered frames beyond which the crate is asked to wait: what is gathered is in nobody's order any more.
@@ -40,6 +41,8 @@ pub struct Carrier {
     moved: (u64, u64),
     /// Looks at what comes.
     gate: Option<Gate>,
+    /// The same at what endpoints answer.
+    answers: Option<Answers>,
     /// Why it broke, which the crate is told only in the words of input and output.
     broken: Option<StreamError>,
 }
@@ -60,12 +63,18 @@ impl Carrier {
             enforced: false,
             moved: (0, 0),
             gate,
+            answers: None,
             broken: None,
         };
         if let Some(gate) = &mut carrier.gate {
             gate.see(received, 0);
         }
         carrier
+    }
+
+    /// Over a connection to an endpoint on which nothing was said.
+    pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>) -> Self {
+        Self { answers: Some(Answers::new()), ..Self::new(stream, blocks, &[], None) }
     }
 
     /// The connection.
@@ -76,6 +85,11 @@ impl Carrier {
     /// What it has seen of what comes.
     pub fn gate(&mut self) -> Option<&mut Gate> {
         self.gate.as_mut()
+    }
+
+    /// What was seen of an endpoint's answers.
+    pub(super) fn answers(&mut self) -> Option<&mut Answers> {
+        self.answers.as_mut()
     }
 
     /// Why it broke, if it did; once.
@@ -160,6 +174,13 @@ impl Carrier {
                     if self.enforced && self.is_violated() {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
+                    }
+                    if let Some(answers) = &mut self.answers {
+                        answers.see(self.inbox.bytes());
+                        if answers.is_flooded() {
+                            let error = io::Error::other("too many interim answers");
+                            return Poll::Ready(Err(self.breaks(error.into())));
+                        }
                     }
                 }
                 Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),

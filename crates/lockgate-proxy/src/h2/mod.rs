@@ -3,11 +3,13 @@
 //!
 //! The only room that names the crate's types, but for the one that drives the connections of clients.
 
+mod answers;
 mod call;
 mod carrier;
 mod gate;
 mod heads;
 mod incoming;
+mod life;
 mod outgoing;
 mod shared;
 mod stream;

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
@@ -17,6 +17,7 @@ use h2::{Ping, PingPong, SendStream};
 use lockgate_net::stream::{Blocks, Stream};
 
 use super::call::lost;
+use super::life::{Life, Order, Seen};
 use super::{Call, Carrier, Io};
 use crate::body::{ReadError, Reset};
 
@@ -32,20 +33,12 @@ const WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
 /// What of one request may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
+/// Streams that we have reset and that are remembered, some hundred bytes each, and for how long: what still comes on
+/// them is thrown away without another word.
+const RESETS: usize = 10 * MOST;
+const REMEMBERED: Duration = Duration::from_secs(30);
 /// Field sections that are longer than we take by no more than this are read, and refused with a word.
 const FIELDS: u32 = 80 * 1024;
-/// Milliseconds for which an endpoint may say nothing before it is asked whether it lives.
-const QUIET: u64 = 10_000;
-/// Milliseconds that it has for the answer.
-const PONG: u64 = 5_000;
-
-/// What the driver is to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Ping,
-    Drop,
-}
-
 /// One connection.
 #[derive(Debug)]
 pub struct Shared {
@@ -71,10 +64,7 @@ pub struct Shared {
     made_at: Instant,
     /// Since when nobody has a place, as far as somebody has looked; milliseconds of the clock, here and below.
     idle_since: Cell<Option<u64>>,
-    /// Bytes that had come and that had left when somebody looked, and when the former had last changed.
-    heard: Cell<(u64, u64)>,
-    heard_at: Cell<u64>,
-    pinged_at: Cell<Option<u64>>,
+    life: RefCell<Life>,
 }
 
 impl Shared {
@@ -82,14 +72,19 @@ impl Shared {
     ///
     /// # Errors
     /// When it does not speak HTTP/2, or has gone.
-    pub async fn begin(stream: Stream, blocks: &Rc<Blocks>, now: u64) -> io::Result<(Rc<Self>, Driver)> {
+    pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let carrier = Rc::new(RefCell::new(Carrier::new(stream, blocks, &[], None)));
+        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, blocks)));
         let handshake = Builder::new()
             .initial_window_size(WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(FIELDS)
             .max_send_buffer_size(HELD)
+            // What was on its way on streams that we have reset is no offence, however long and on how many: the crate
+            // would end the connection of all the others for it.
+            .max_local_error_reset_streams(None)
+            .max_concurrent_reset_streams(RESETS)
+            .reset_stream_duration(REMEMBERED)
             .enable_push(false)
             // None before its SETTINGS: what is too much would be refused.
             .initial_max_send_streams(0)
@@ -138,9 +133,7 @@ impl Shared {
             driver: RefCell::default(),
             made_at: Instant::now(),
             idle_since: Cell::default(),
-            heard: Cell::default(),
-            heard_at: Cell::new(now),
-            pinged_at: Cell::default(),
+            life: RefCell::default(),
         });
         let driver = Driver { shared: Rc::clone(&shared), connection, pings };
         Ok((shared, driver))
@@ -201,33 +194,35 @@ impl Shared {
     /// Looks, about once a second, whether it lives and is wanted: for `lifetime` after its last request.
     pub fn look(&self, now: u64, lifetime: u64) {
         self.taken_back.set(0);
-        let blocked = self.carrier.borrow().is_blocked();
-        let (sent, received) = self.carrier.borrow().moved();
-        let (received_before, sent_before) = self.heard.replace((received, sent));
-        // Of a peer that takes what could not leave before, the answer may be on its way behind that.
-        if received != received_before || (blocked && sent != sent_before) {
-            self.heard_at.set(now);
-            self.pinged_at.set(None);
-        }
-        if self.is_idle() {
+        let seen = self.seen();
+        let order = self.life.borrow_mut().look(now, seen);
+        if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
             if now.saturating_sub(since) >= lifetime {
                 self.leave();
             }
-            return;
         }
-        match self.pinged_at.get() {
-            None if now.saturating_sub(self.heard_at.get()) >= QUIET => {
-                self.pinged_at.set(Some(now));
-                self.command(Order::Ping);
-            }
-            Some(at) if now.saturating_sub(at) >= PONG => {
+        if let Some(order) = order {
+            if order == Order::Drop {
                 self.breaks("the endpoint does not answer PING");
-                self.command(Order::Drop);
             }
-            _ => {}
+            self.order.set(Some(order));
+            self.wake();
         }
+    }
+
+    fn seen(&self) -> Seen {
+        let mut carrier = self.carrier.borrow_mut();
+        let ((sent, received), blocked) = (carrier.moved(), carrier.is_blocked());
+        let answered = carrier.answers().map_or(0, |answers| answers.frames());
+        Seen { sent, received, answered, blocked, idle: self.is_idle() }
+    }
+
+    /// Something is said for a request, of which a sign is waited for.
+    pub(super) fn says(&self) {
+        let received = self.carrier.borrow().moved().1;
+        self.life.borrow_mut().said(received);
     }
 
     /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
@@ -251,7 +246,12 @@ impl Shared {
     ) -> Result<(ResponseFuture, SendStream<Bytes>), Reset> {
         let mut send = self.send.borrow_mut();
         let Some(send) = &mut *send else { return Err(Reset::CANCELLED) };
-        send.send_request(head, ended).map_err(|error| Reset::from(&error))
+        let asked = send.send_request(head, ended).map_err(|error| Reset::from(&error))?;
+        if let Some(answers) = self.carrier.borrow_mut().answers() {
+            answers.begins(asked.0.stream_id().as_u32());
+        }
+        self.says();
+        Ok(asked)
     }
 
     /// Counts a request that is taken back before its answer. An endpoint that sees that too often ends the connection for
@@ -263,8 +263,11 @@ impl Shared {
         }
     }
 
-    /// Gives a place back.
-    pub(super) fn release(&self) {
+    /// Gives a place back, and forgets the request that was asked there.
+    pub(super) fn release(&self, stream: Option<u32>) {
+        if let (Some(stream), Some(answers)) = (stream, self.carrier.borrow_mut().answers()) {
+            answers.ends(stream);
+        }
         self.streams.set(self.streams.get() - 1);
         if self.leaving.get() {
             self.leave();
@@ -282,11 +285,6 @@ impl Shared {
     fn breaks(&self, why: impl Into<String>) {
         self.leaving.set(true);
         self.why.borrow_mut().get_or_insert_with(|| why.into());
-    }
-
-    fn command(&self, order: Order) {
-        self.order.set(Some(order));
-        self.wake();
     }
 
     fn wake(&self) {
@@ -338,6 +336,7 @@ impl Driver {
         let mut carrier = shared.carrier.borrow_mut();
         let sent = carrier.poll_send(cx);
         let broken = carrier.take_broken().map(|error| error.to_string());
+        let worn = carrier.answers().is_some_and(|answers| answers.is_worn());
         drop(carrier);
         match (ended, sent) {
             (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| "closed".to_owned())),
@@ -352,7 +351,7 @@ impl Driver {
                 let gone =
                     send.as_mut().is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
                 drop(send);
-                if gone {
+                if gone || worn {
                     shared.leave();
                 }
                 return Poll::Pending;

@@ -121,8 +121,7 @@ impl Sharing {
             let dialled = pool.attempt(endpoint.count(), &guard, connect, &[]).await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
-            let now = guard.clock().now();
-            let begun = guard.within(Shared::begin(stream, &blocks, now)).await;
+            let begun = guard.within(Shared::begin(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(std::io::ErrorKind::TimedOut.into()),

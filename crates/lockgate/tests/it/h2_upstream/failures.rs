@@ -441,3 +441,26 @@ fn an_endpoint_that_does_not_prove_who_it_is_gets_nothing() {
     ));
     expect_502(&ask(&gate, get("/")), "tls_certificate_error");
 }
+
+/// The crate that reads them ends the connection of all at the 101st.
+#[test]
+fn data_without_bytes_wears_a_connection_out_before_it_breaks() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
+    let mut http = Http::connect(gate.address());
+    for _ in 0..3 {
+        http.send(get("/"));
+        let mut peer = accept(&origin, 100);
+        for left in (0..64).rev() {
+            let stream = request(&mut peer);
+            peer.headers(stream, &[(":status", "200")], false);
+            peer.data(stream, "", false);
+            peer.data(stream, "ok", true);
+            assert_eq!(http.answer().text(), "ok");
+            if left > 0 {
+                http.send(get("/"));
+            }
+        }
+        assert_eq!(peer.goodbye().code, code::NO_ERROR);
+    }
+}

@@ -1,0 +1,154 @@
+//! Whether an endpoint lives, as far as what comes of it tells, and when it is worth a PING to know.
+//!
+//! Servers of gRPC end a connection whose client sends PING too often: three within five minutes between which they
+//! themselves have sent neither HEADERS nor DATA. A stream may be quiet for hours, so that silence alone is no reason to
+//! doubt: it is one only where something was said for a request and nothing has come since.
+
+/// Milliseconds that an endpoint may leave what was said to it without a sign.
+const QUIET: u64 = 10_000;
+/// Milliseconds that it has for the answer to a PING.
+const PONG: u64 = 20_000;
+/// PINGs between two frames of answers.
+const PINGS: u32 = 2;
+
+/// What is to be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    Ping,
+    Drop,
+}
+
+/// What was seen of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen {
+    /// Bytes that have left, …
+    pub(super) sent: u64,
+    /// … and that have come.
+    pub(super) received: u64,
+    /// Frames of answers among them.
+    pub(super) answered: u64,
+    /// Whether the endpoint takes nothing now.
+    pub(super) blocked: bool,
+    /// Whether no request is running.
+    pub(super) idle: bool,
+}
+
+/// What is known of an endpoint's life.
+#[derive(Debug, Default)]
+pub(super) struct Life {
+    /// What had come when something was last said for a request.
+    said: Option<u64>,
+    /// Milliseconds of the clock since which a sign is waited for.
+    waits_since: Option<u64>,
+    pinged_at: Option<u64>,
+    /// Whether the answer to the PING was missed once: it may have come, and nobody may have had the time to read it.
+    missed: bool,
+    /// PINGs since as many frames of answers had come.
+    pings: (u64, u32),
+    /// Bytes that had left and that had come when somebody looked.
+    moved: (u64, u64),
+}
+
+impl Life {
+    /// Something was said for a request when so many bytes had come.
+    pub(super) fn said(&mut self, received: u64) {
+        self.said = Some(received);
+    }
+
+    /// Looks, about once a second.
+    pub(super) fn look(&mut self, now: u64, seen: Seen) -> Option<Order> {
+        let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
+        let waits = !seen.idle && self.said == Some(seen.received);
+        // Of a peer that takes what could not leave before, the answer may be on its way behind that.
+        if !waits || seen.received != received || (seen.blocked && seen.sent != sent) {
+            (self.waits_since, self.pinged_at, self.missed) = (None, None, false);
+        }
+        if !waits {
+            return None;
+        }
+        let since = *self.waits_since.get_or_insert(now);
+        match self.pinged_at {
+            None if now.saturating_sub(since) >= QUIET => {
+                if self.pings.0 != seen.answered {
+                    self.pings = (seen.answered, 0);
+                }
+                if self.pings.1 == PINGS {
+                    return None;
+                }
+                self.pings.1 += 1;
+                self.pinged_at = Some(now);
+                Some(Order::Ping)
+            }
+            Some(at) if now.saturating_sub(at) >= PONG => {
+                std::mem::replace(&mut self.missed, true).then_some(Order::Drop)
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks each second from `from` on, and says when what was ordered.
+    fn orders(life: &mut Life, from: u64, seconds: u64, seen: Seen) -> Vec<(u64, Order)> {
+        let looks = (from..from + seconds).filter_map(|at| Some((at, life.look(at * 1_000, seen)?)));
+        looks.collect()
+    }
+
+    #[test]
+    fn who_leaves_a_request_without_a_sign_is_asked_and_then_given_up() {
+        let mut life = Life::default();
+        life.said(50);
+        let seen = Seen { sent: 100, received: 50, ..Seen::default() };
+        assert_eq!(orders(&mut life, 7, 40, seen)[..2], [(17, Order::Ping), (38, Order::Drop)]);
+    }
+
+    #[test]
+    fn a_stream_that_is_quiet_gets_no_ping() {
+        let mut life = Life::default();
+        life.said(50);
+        let seen = Seen { sent: 100, received: 80, answered: 2, ..Seen::default() };
+        assert_eq!(orders(&mut life, 0, 10_000, seen), []);
+        // Of a request that comes then the wait begins anew.
+        life.said(80);
+        assert_eq!(orders(&mut life, 10_000, 12, seen), [(10_010, Order::Ping)]);
+    }
+
+    #[test]
+    fn between_two_frames_of_answers_there_are_no_more_than_two_pings() {
+        let mut life = Life::default();
+        let mut seen = Seen { answered: 1, ..Seen::default() };
+        let mut pings = Vec::new();
+        for round in 0..10 {
+            // A client that streams, and an endpoint that acknowledges and says nothing else.
+            life.said(seen.received);
+            pings.extend(orders(&mut life, round * 20, 20, seen));
+            seen.received += 17;
+        }
+        assert_eq!(pings, [(10, Order::Ping), (30, Order::Ping)]);
+        seen.answered = 2;
+        life.said(seen.received);
+        assert_eq!(orders(&mut life, 500, 11, seen), [(510, Order::Ping)]);
+    }
+
+    #[test]
+    fn who_takes_what_waits_to_leave_lives() {
+        let mut life = Life::default();
+        life.said(0);
+        for second in 0..100 {
+            let seen = Seen { sent: second, blocked: true, ..Seen::default() };
+            assert_eq!(life.look(second * 1_000, seen), None);
+        }
+    }
+
+    #[test]
+    fn nobody_waits_where_no_request_runs() {
+        let mut life = Life::default();
+        life.said(0);
+        assert_eq!(orders(&mut life, 0, 100, Seen { idle: true, ..Seen::default() }), []);
+        life.said(0);
+        assert_eq!(orders(&mut life, 100, 12, Seen::default()), [(110, Order::Ping)]);
+    }
+}
