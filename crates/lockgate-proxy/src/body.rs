@@ -121,7 +121,7 @@ pub trait Source {
     fn trailers(&self) -> Option<&Fields>;
 
     /// Gives memory back while whoever takes the data is waited for.
-    fn settle(&mut self);
+    fn settle(&mut self, cx: &mut Context<'_>);
 }
 
 /// A message that goes, behind its head.
@@ -200,7 +200,7 @@ pub fn poll_pump(
             }
             Poll::Ready(Ok(())) => {
                 let Poll::Ready(taken) = sink.poll_take(cx, source.data(), source.is_last()) else {
-                    source.settle();
+                    source.settle(cx);
                     return Poll::Pending;
                 };
                 let taken = taken.map_err(Fault::Sink)?;

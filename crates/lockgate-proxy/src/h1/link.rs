@@ -104,7 +104,7 @@ impl Source for Link {
         self.reader.trailers()
     }
 
-    fn settle(&mut self) {
+    fn settle(&mut self, _cx: &mut Context<'_>) {
         self.reader.settle();
     }
 }

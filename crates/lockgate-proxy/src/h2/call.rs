@@ -254,7 +254,11 @@ impl Source for Call {
         }
     }
 
-    fn settle(&mut self) {}
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        if let State::Answered(incoming) = &mut self.state {
+            incoming.gather(cx);
+        }
+    }
 }
 
 impl Sink for Call {

@@ -1,8 +1,9 @@
 //! A body that comes on a stream of HTTP/2.
 
+use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
 use lockgate_http::fields::Fields;
 use lockgate_http::h1::Limits;
@@ -10,12 +11,19 @@ use lockgate_http::h1::Limits;
 use super::heads;
 use crate::body::{ReadError, Reset};
 
+/// Data that is shorter is put together with what comes behind it while nobody takes it: the crate holds some 500 bytes
+/// for each frame, and ends the connection of everybody when it holds too many short ones.
+const SHORT: usize = 1024;
+
 /// What the peer sends on one stream.
 #[derive(Debug)]
 pub struct Incoming {
     stream: RecvStream,
     /// Data that has come and was not used.
     data: Bytes,
+    /// What came behind it, and of that the last, where it is short.
+    more: VecDeque<Bytes>,
+    short: BytesMut,
     /// Whether there is nothing more, trailers included.
     ended: bool,
     /// Whether what comes is no body but for the time after both have switched to another protocol.
@@ -31,8 +39,8 @@ impl Incoming {
     /// The body behind a head that was just received, with trailers up to `limits`.
     pub fn new(stream: RecvStream, limits: Limits) -> Self {
         let ended = stream.is_end_stream();
-        let (data, trailers) = <(Bytes, Fields)>::default();
-        Self { stream, data, ended, held: false, trailers, limits, taken: 0, most: u64::MAX }
+        let (data, more, short, trailers) = Default::default();
+        Self { stream, data, more, short, ended, held: false, trailers, limits, taken: 0, most: u64::MAX }
     }
 
     /// There is no body: what comes is for after a [switch](Self::release).
@@ -56,6 +64,9 @@ impl Incoming {
 
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         while self.data.is_empty() && !self.has_ended() {
+            if self.next() {
+                break;
+            }
             match ready!(self.stream.poll_data(cx)) {
                 Some(Ok(data)) => {
                     self.data = data;
@@ -75,6 +86,30 @@ impl Incoming {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Takes from the crate what has come behind data that nobody takes.
+    pub(super) fn gather(&mut self, cx: &mut Context<'_>) {
+        // What else comes than data is told when that is used.
+        while let Poll::Ready(Some(Ok(data))) = self.stream.poll_data(cx) {
+            if data.len() < SHORT {
+                self.short.extend_from_slice(&data);
+                continue;
+            }
+            if !self.short.is_empty() {
+                self.more.push_back(self.short.split().freeze());
+            }
+            self.more.push_back(data);
+        }
+    }
+
+    /// Goes on to what was gathered, if there is any.
+    fn next(&mut self) -> bool {
+        self.data = self.more.pop_front().unwrap_or_else(|| self.short.split().freeze());
+        if self.more.is_empty() && self.short.is_empty() {
+            self.ended |= !self.data.is_empty() && self.stream.is_end_stream();
+        }
+        !self.data.is_empty()
     }
 
     pub(super) fn data(&self) -> &[u8] {

@@ -150,7 +150,7 @@ impl Source for Stream {
         self.incoming.trailers()
     }
 
-    fn settle(&mut self) {}
+    fn settle(&mut self, _cx: &mut Context<'_>) {}
 }
 
 impl Sink for Stream {

@@ -125,8 +125,8 @@ impl Source for Wire {
         either!(self, way => way.trailers())
     }
 
-    fn settle(&mut self) {
-        either!(self, way => way.settle());
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        either!(self, way => way.settle(cx));
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::http::Method;
-use lockgate_testkit::h2::frame::{code, flag, kind, setting};
+use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
 use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
-use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, bytes, eventually};
+use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, Wire, bytes, eventually};
 
 use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{Site, deserted, ended, lockgate, text};
@@ -462,5 +462,68 @@ fn data_without_bytes_wears_a_connection_out_before_it_breaks() {
             }
         }
         assert_eq!(peer.goodbye().code, code::NO_ERROR);
+    }
+}
+
+/// Of messages of few bytes a window holds tens of thousands.
+#[test]
+fn small_messages_that_nobody_takes_neither_fill_memory_nor_stop_the_others() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut client = Peer::over(Wire::connect(gate.address()));
+    client.hello(&[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    let before = gate.resident();
+    let mut peer = None;
+    for number in 0..6 {
+        client.get(2 * number + 1, "/");
+        let peer = peer.get_or_insert_with(|| accept(&origin, 100));
+        let stream = request(peer);
+        peer.headers(stream, &[(":status", "200")], false);
+        let message = frame::frame(kind::DATA, 0, stream, [1; 20]);
+        for _ in 0..10 {
+            peer.send(message.repeat(5_000));
+        }
+    }
+    let peer = peer.as_mut().unwrap();
+    peer.settle();
+    client.get(99, "/");
+    let stream = request(peer);
+    answer(peer, stream);
+    client.window_update(1, 1_000_000);
+    assert_eq!(client.answer(99).reset, None);
+    let grown = gate.most_resident().saturating_sub(before);
+    assert!(grown < 60_000_000, "{grown}");
+}
+
+/// What is on its way on a stream that was reset is nobody's fault, however many of them there were.
+#[test]
+fn answers_that_were_given_up_do_not_end_the_connection() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], ""));
+    let mut client = Peer::over(Wire::connect(gate.address()));
+    client.hello(&[]);
+    let mut peer = None;
+    let mut next = 1;
+    for _ in 0..3 {
+        let mut streams = Vec::new();
+        for _ in 0..90 {
+            client.get(next, "/");
+            let peer = peer.get_or_insert_with(|| accept(&origin, 100));
+            let stream = request(peer);
+            peer.headers(stream, &[(":status", "200")], false);
+            client.read_until(kind::HEADERS);
+            streams.push((next, stream));
+            next += 2;
+        }
+        let peer = peer.as_mut().unwrap();
+        for (theirs, _) in &streams {
+            client.reset(*theirs, code::CANCEL);
+        }
+        for _ in &streams {
+            peer.read_until(kind::RST_STREAM);
+        }
+        let late = streams.iter().flat_map(|(_, stream)| frame::frame(kind::DATA, 0, *stream, b"late"));
+        peer.send(late.collect::<Vec<_>>().repeat(20));
+        peer.settle();
     }
 }
