@@ -150,6 +150,10 @@ pub trait Sink {
 
     /// How much of the body's data was taken so far.
     fn moved(&self) -> u64;
+
+    /// Completes when the other side is gone, and has not only said all that it had to say. Where these look the same, as on
+    /// a connection of HTTP/1, it does not.
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 /// One end of what both sides have switched to (RFC 9110 §7.8): bytes both ways, each way until its end.

@@ -22,7 +22,7 @@ pub(super) enum Ended {
     ByEndpoint,
 }
 
-/// Moves bytes both ways until both have ended, or nothing has moved for as long as `idle`.
+/// Moves bytes both ways until both have ended, or one is gone, or nothing has moved for as long as `idle`.
 ///
 /// # Errors
 /// When we cut it.
@@ -81,8 +81,16 @@ pub(super) async fn run(
             }
             watch.meter.received.set(watch.meter.received.get() + down.taken() - received);
             watch.meter.sent.set(watch.meter.sent.get() + down.moved() - sent);
-            let over = going == Way::Told && coming == Way::Told;
-            if over { Poll::Ready(Ended::Whole) } else { Poll::Pending }
+            if going == Way::Told && coming == Way::Told {
+                Poll::Ready(Ended::Whole)
+            } else if down.poll_broken(cx).is_ready() {
+                Poll::Ready(Ended::ByClient)
+            } else if coming != Way::Open && up.poll_broken(cx).is_ready() {
+                // Before, what it has sent is handed on.
+                Poll::Ready(Ended::ByEndpoint)
+            } else {
+                Poll::Pending
+            }
         }))
         .await;
     cells.upgraded.dec();

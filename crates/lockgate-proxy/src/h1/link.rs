@@ -138,6 +138,10 @@ impl Sink for Link {
     fn moved(&self) -> u64 {
         self.writer.moved()
     }
+
+    fn poll_broken(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
 }
 
 impl Tunnel for Link {

@@ -294,6 +294,10 @@ impl Sink for Call {
     fn moved(&self) -> u64 {
         self.outgoing.moved()
     }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.outgoing.poll_reset(cx)
+    }
 }
 
 impl Tunnel for Call {

@@ -182,6 +182,10 @@ impl Sink for Stream {
     fn moved(&self) -> u64 {
         self.outgoing.moved()
     }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answered { self.outgoing.poll_reset(cx) } else { self.respond.poll_reset(cx).map(|_| ()) }
+    }
 }
 
 impl Tunnel for Stream {
@@ -197,7 +201,7 @@ impl Tunnel for Stream {
 
 impl Downstream for Stream {
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.answered { self.outgoing.poll_reset(cx) } else { self.respond.poll_reset(cx).map(|_| ()) }
+        self.poll_broken(cx)
     }
 
     fn local_address(&self) -> Option<SocketAddr> {

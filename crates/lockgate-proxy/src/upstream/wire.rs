@@ -159,6 +159,10 @@ impl Sink for Wire {
     fn moved(&self) -> u64 {
         either!(self, way => way.moved())
     }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        either!(self, way => way.poll_broken(cx))
+    }
 }
 
 impl Tunnel for Wire {

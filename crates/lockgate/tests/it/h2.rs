@@ -2,6 +2,7 @@
 
 mod attacks;
 mod connections;
+mod endings;
 mod exchanges;
 mod floods;
 mod injection;

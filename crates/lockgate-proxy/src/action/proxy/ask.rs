@@ -160,7 +160,9 @@ impl Asking<'_> {
             // What we have ended ourselves, its own doing was the reason.
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer || up.is_lost() => reset.to_string(),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
-            Poll::Pending if self.uploaded && down.poll_gone(cx).is_ready() => {
+            Poll::Pending
+                if down.poll_broken(cx).is_ready() || self.uploaded && down.poll_gone(cx).is_ready() =>
+            {
                 let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
                 return Poll::Ready(Err(Unanswered::end(failure)));
             }

@@ -1,0 +1,75 @@
+//! Clients that leave, or are sent away, in the middle of something.
+
+use lockgate_testkit::h2::Peer;
+use lockgate_testkit::h2::frame::{code, kind, setting};
+use lockgate_testkit::{Http, Lockgate, Message, Origin};
+
+use super::connections::accept;
+use super::plain_site;
+use crate::scene::lockgate;
+
+/// A client's end of a WebSocket on stream 1, and the application's.
+fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
+    let mut peer = Peer::connect(gate.address());
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":authority", "app.test"),
+        (":path", "/chat"),
+        ("sec-websocket-version", "13"),
+    ];
+    peer.headers(1, &fields, false);
+    let mut upstream = origin.http();
+    let head = Message { head: upstream.head(), ..Message::default() };
+    let accept = accept(head.field("sec-websocket-key").expect("a key"));
+    upstream.send(format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    ));
+    let head = peer.read_until(kind::HEADERS);
+    assert_eq!(peer.fields(&head)[0].1, "200");
+    (peer, upstream)
+}
+
+/// An application that does not react to the end of what it is sent is not held for a client that is no more.
+#[test]
+fn a_tunnel_ends_with_a_client_that_goes_after_it_has_said_all() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for resets in [true, false] {
+        let (mut peer, mut upstream) = websocket(&gate, &origin);
+        peer.data(1, "", true);
+        upstream.expect_end();
+        gate.wait_for_sample("lockgate_upgraded_connections", &[], 1.0);
+        if resets {
+            peer.reset(1, code::CANCEL);
+        } else {
+            drop(peer);
+        }
+        gate.wait_for_sample("lockgate_upgraded_connections", &[], 0.0);
+    }
+}
+
+/// RFC 9113 §5.4.2: it does not have to wait until the endpoint takes what it was sent.
+#[test]
+fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n{}",
+        origin.address(),
+        plain_site("pool:app")
+    ));
+    let mut peer = Peer::connect(gate.address());
+    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    peer.headers(1, &head, false);
+    let mut upstream = Peer::accept(origin.accept(), &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    let asked = upstream.read_until(kind::HEADERS);
+    peer.data(1, "more", false);
+    peer.settle();
+    peer.reset(1, code::CANCEL);
+    let reset = upstream.read_until(kind::RST_STREAM);
+    assert_eq!(reset.stream, asked.stream);
+    let line = gate.line("the request", |line| line["method"] == "POST");
+    assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()), "{line}");
+}
