@@ -186,11 +186,15 @@ impl Streams {
                 }
                 Err(cut) => cut,
             };
+            if let Leaving::Now(ending) = leaving {
+                // Whoever does not take our last words is over for the reason that they tell.
+                return ending;
+            }
             let ending = match cut {
                 Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
                 cut => cut_short(cut, "HTTP/2"),
             };
-            if !idle || matches!(leaving, Leaving::Now(_)) {
+            if !idle {
                 return ending;
             }
             // Nothing is in flight: it is told so, and that is all.

@@ -1,12 +1,18 @@
 //! Clients that leave, or are sent away, in the middle of something.
 
+use std::io::Write;
+use std::time::Duration;
+
 use lockgate_testkit::h2::Peer;
-use lockgate_testkit::h2::frame::{code, kind, setting};
-use lockgate_testkit::{Http, Lockgate, Message, Origin};
+use lockgate_testkit::h2::frame::{code, frame, kind, setting};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire};
 
 use super::connections::accept;
 use super::plain_site;
 use crate::scene::lockgate;
+
+/// What a window is opened to where it is not to matter.
+const WIDE: u32 = u32::MAX >> 1;
 
 /// A client's end of a WebSocket on stream 1, and the application's.
 fn websocket(gate: &Lockgate, origin: &Origin) -> (Peer, Http) {
@@ -72,4 +78,26 @@ fn an_upload_that_is_taken_back_ends_though_the_endpoint_takes_none_of_it() {
     assert_eq!(reset.stream, asked.stream);
     let line = gate.line("the request", |line| line["method"] == "POST");
     assert_eq!((&line["cause"], &line["side"]), (&"client_reset".into(), &"downstream".into()), "{line}");
+}
+
+/// Our goodbye does not reach it, and what it did is said all the same.
+#[test]
+fn a_client_that_breaks_the_rules_and_reads_nothing_is_named() {
+    let origin = Origin::tcp();
+    let few = "http2 = { control = \"1/s burst 10\" }\n".to_owned();
+    let gate = lockgate().start(&(few + &plain_site(origin.address())));
+    let mut peer = Peer::over(Wire::connect(gate.address()));
+    peer.hello(&[(setting::INITIAL_WINDOW_SIZE, WIDE)]);
+    peer.window_update(0, WIDE - 65_535);
+    peer.get(1, "/");
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 200 OK\r\n\r\n");
+    // When nothing more is taken, every buffer on the way is full.
+    upstream.stream.limit(Duration::from_secs(1));
+    while upstream.stream.write_all(&[b'x'; 65_536]).is_ok() {}
+    peer.send(frame(kind::SETTINGS, 0, 0, "").repeat(20));
+    let detail = "too many frames without a use";
+    let line = gate.line("the violation", |line| line["detail"] == detail);
+    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"downstream".into()), "{line}");
 }
