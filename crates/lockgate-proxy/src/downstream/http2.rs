@@ -194,10 +194,7 @@ impl Streams {
                 Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
                 cut => cut_short(cut, "HTTP/2"),
             };
-            if !idle {
-                return ending;
-            }
-            // Nothing is in flight: it is told so, and that is all.
+            // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is in flight has had its time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = Leaving::Now(ending);
             guard.phase(FAREWELL);

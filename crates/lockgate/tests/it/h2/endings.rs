@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_testkit::h2::Peer;
 use lockgate_testkit::h2::frame::{code, frame, kind, setting};
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Wire};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Signal, Wire};
 
 use super::connections::accept;
 use super::plain_site;
@@ -100,4 +100,21 @@ fn a_client_that_breaks_the_rules_and_reads_nothing_is_named() {
     let detail = "too many frames without a use";
     let line = gate.line("the violation", |line| line["detail"] == detail);
     assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"downstream".into()), "{line}");
+}
+
+/// RFC 9113 §6.8: which requests were looked at, and may not be sent again without thought.
+#[test]
+fn what_is_cut_at_the_deadline_of_a_drain_hears_which_request_was_the_last() {
+    let origin = Origin::tcp();
+    let toml = "drain = { deadline = \"1s\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut peer = Peer::connect(gate.address());
+    peer.get(1, "/");
+    let mut upstream = origin.http();
+    upstream.request();
+    gate.signal(Signal::TERM);
+    // A client that does not answer the PING behind the first goodbye gets no other before the deadline.
+    assert_eq!(gate.ended().code, Some(3));
+    let goodbye = peer.goodbye();
+    assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
 }
