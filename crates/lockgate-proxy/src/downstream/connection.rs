@@ -202,14 +202,20 @@ impl Connection {
         }
         self.guard.phase(sites.idle);
         self.guard.watch().waits(Waiting::ForRequest);
-        let known = self.guard.within(opening::prior_knowledge(&client.socket, &mut client.received)).await;
-        self.guard.watch().waits(Waiting::Otherwise);
+        let guard = &self.guard;
+        let begins = || {
+            guard.phase(sites.head);
+            guard.watch().waits(Waiting::Otherwise);
+        };
+        let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
+        let known = guard.within(known).await;
+        guard.watch().waits(Waiting::Otherwise);
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),
             Ok(Err(OpeningError::Closed)) => Err(Ending::new(Cause::ClientClosed, Side::Downstream)),
             Ok(Err(error)) => Err(Ending::because(Cause::ClientReset, Side::Downstream, error)),
-            Err(Cut::Deadline) => Err(Ending::new(Cause::Idle, Side::Lockgate)),
+            Err(Cut::Deadline) if client.received.is_empty() => Err(Ending::new(Cause::Idle, Side::Lockgate)),
             Err(cut) => Err(cut_short(cut, "first request")),
         }
     }

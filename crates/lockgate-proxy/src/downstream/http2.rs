@@ -286,13 +286,15 @@ impl Streams {
     /// What is waited for until the next turn.
     fn phase(&self, idle: &mut bool) {
         let guard = &self.connection.guard;
-        let nothing = self.open.get() == 0;
+        let blocked = self.carrier.borrow().is_blocked();
+        // What is left of the last answer is still to arrive.
+        let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
             if nothing { guard.phase(self.sites().idle) } else { guard.settle() }
         }
         guard.watch().waits(match nothing {
-            _ if self.carrier.borrow().is_blocked() => Waiting::ForRoom,
+            _ if blocked => Waiting::ForRoom,
             true => Waiting::ForRequest,
             false => Waiting::Otherwise,
         });
@@ -367,6 +369,8 @@ impl Streams {
             guard.watch().listener.set(usize::MAX);
             match read {
                 Ok(()) => {
+                    // Until an endpoint is asked, as over HTTP/1: passwords may take long to be checked.
+                    guard.phase(open.0.sites().head);
                     let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
                     let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
                     match next {

@@ -132,8 +132,12 @@ pub(super) async fn proxy_header(
 /// What a client of HTTP/2 says first (RFC 9113 §3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it.
-pub(super) async fn prior_knowledge(socket: &Socket, received: &mut Vec<u8>) -> Result<bool, OpeningError> {
+/// Whether what comes is HTTP/2, by prior knowledge; `received` keeps it, and `begins` is called when something has come.
+pub(super) async fn prior_knowledge(
+    socket: &Socket,
+    received: &mut Vec<u8>,
+    mut begins: impl FnMut(),
+) -> Result<bool, OpeningError> {
     loop {
         let here = received.len().min(PREFACE.len());
         if received[..here] != PREFACE[..here] {
@@ -143,6 +147,9 @@ pub(super) async fn prior_knowledge(socket: &Socket, received: &mut Vec<u8>) -> 
             return Ok(true);
         }
         receive(socket, received).await?;
+        if here == 0 {
+            begins();
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Method;
 use lockgate_testkit::h2::frame::{code, flag, frame, kind, setting, settings};
 use lockgate_testkit::h2::{Client, PREFACE, Peer, hpack};
-use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually};
+use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually};
 
 use super::plain_site;
 use crate::http::{plain_site as http1_site, secure_site};
@@ -175,6 +175,34 @@ fn who_does_not_come_to_a_request_is_let_go() {
     let _ = frame.end();
     let _ = head.end();
     gate.wait_for_sample("lockgate_connections", &["listener="], 0.0);
+}
+
+/// From the first byte on it is a head that is waited for, whichever HTTP it may become.
+#[test]
+fn a_preface_that_stays_half_has_no_more_time_than_a_head() {
+    let origin = application();
+    let toml = "timeouts = { head = \"300ms\", idle = \"1h\" }\n".to_owned() + &plain_site(origin.address());
+    let gate = lockgate().start(&toml);
+    let mut half = Wire::connect(gate.address());
+    half.send(&PREFACE[..1]);
+    half.wait_closed();
+    let line = gate.line("its end", |line| line["detail"] == "first request");
+    assert_eq!((&line["cause"], &line["side"]), (&"too_slow".into(), &"downstream".into()), "{line}");
+}
+
+/// As over HTTP/1: a hash that takes seconds is not waited for.
+#[test]
+fn a_password_is_checked_in_the_time_for_the_head() {
+    let (folder, origin) = (Folder::new(), application());
+    // bcrypt, in 2^17 rounds.
+    let file = folder.write("users", "slow:$2y$17$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n");
+    let auth = format!("auth = {{ basic = \"{}\" }}\n", file.display());
+    let toml = "timeouts = { head = \"300ms\" }\n".to_owned() + &plain_site(origin.address()) + &auth;
+    let gate = lockgate().start(&toml);
+    let client = Client::connect(gate.address());
+    let mut request = Client::request(Method::GET, "/");
+    request.headers_mut().insert("authorization", "Basic c2xvdzp4".parse().unwrap());
+    assert_eq!(client.begin(request, true).answer().status, 503);
 }
 
 /// The time for a head is over with it, also of a request that comes in the same packet as the preface.
