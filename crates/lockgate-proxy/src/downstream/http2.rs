@@ -13,7 +13,7 @@ use bytes::Bytes;
 use h2::Reason;
 use h2::server::{Builder, SendResponse};
 use lockgate_http::h2::HeadError;
-use lockgate_http::head::RequestHead;
+use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::stream::Stream as Connected;
 
 use super::Service;
@@ -340,9 +340,12 @@ impl Streams {
         let limits = self.sites().limits;
         let mut head = self.connection.worker.requests.take();
         let read = Stream::read(&parts, &limits, &mut head);
+        // Of one that could not be read, no more is known.
+        let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
         let stream = Stream::new(body, respond, limits, &self.carrier, &self.turns);
-        let exchange = Rc::clone(self).exchange(read, head, stream, Instant::now());
+        let exchange =
+            Rc::clone(self).exchange(read.map_err(|error| (error, method)), head, stream, Instant::now());
         tokio::task::spawn_local(exchange);
         if matches!(leaving, Leaving::No) && self.asking.count() >= self.sites().requests {
             *leaving = Leaving::Gracefully;
@@ -355,7 +358,7 @@ impl Streams {
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn exchange(
         self: Rc<Self>,
-        read: Result<(), HeadError>,
+        read: Result<(), (HeadError, Method)>,
         mut head: Box<RequestHead>,
         mut stream: Stream,
         began: Instant,
@@ -382,7 +385,7 @@ impl Streams {
                         Next::Request | Next::Close(_) => boxed(|| outlast(&mut stream, &guard)).await,
                     }
                 }
-                Err(error) => boxed(|| open.0.refuse(&mut stream, &guard, error, began)).await,
+                Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
             }
             worker.requests.give(head);
         }
@@ -406,7 +409,13 @@ impl Streams {
     }
 
     /// Answers what is no request.
-    async fn refuse(&self, stream: &mut Stream, guard: &Guard, error: HeadError, began: Instant) {
+    async fn refuse(
+        &self,
+        stream: &mut Stream,
+        guard: &Guard,
+        (error, method): (HeadError, Method),
+        began: Instant,
+    ) {
         let fault = match error.status() {
             414 => Fault::TargetTooLong,
             431 => Fault::HeadTooLarge,
@@ -415,13 +424,16 @@ impl Streams {
         };
         let failure = Failure::because(fault, error.to_string());
         let connection = &self.connection;
-        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.count());
+        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.begin());
         let error = ErrorAnswer { id: id.as_str(), ..ErrorAnswer::of(fault) };
         let (mut answer, body) = error.make(Form::default(), None);
         answer.fields.append(b"Date", &connection.worker.date());
         guard.phase(self.sites().head);
         // Whether it arrives or not, the stream is over.
-        let _ = deliver(stream, guard, &RequestHead::default(), &answer, &body, true).await;
+        let mut head = RequestHead::default();
+        head.method = method;
+        let body = if method == Method::Head { &[][..] } else { &body };
+        let _ = deliver(stream, guard, &head, &answer, body, true).await;
         connection.unread(id, began, body.len() as u64, failure, self.sites());
     }
 

@@ -90,6 +90,12 @@ impl Asking {
     pub(super) fn count(&self) -> u64 {
         self.requests.get()
     }
+
+    /// Counts one more, and says which it is.
+    pub(super) fn begin(&self) -> u64 {
+        self.requests.set(self.requests.get() + 1);
+        self.requests.get()
+    }
 }
 
 impl<'s> Serving<'s> {
@@ -105,7 +111,7 @@ impl<'s> Serving<'s> {
         head: &mut RequestHead,
         began: Instant,
     ) -> Next {
-        self.asking.requests.set(self.asking.requests.get() + 1);
+        self.asking.begin();
         let id = self.request_id(head);
         let mut seen = Seen::new(id, began, self.client(&head.fields));
         let next = self.answer(down, head, &mut seen).await;

@@ -323,3 +323,26 @@ fn a_head_that_is_too_long_is_answered_431_or_414() {
         assert_eq!((answer.status, answer.reset), (status, None), "{stream}");
     }
 }
+
+/// RFC 9110 §9.3.2, and each is a request of its own: what users quote from an error page is in one line of the log.
+#[test]
+fn requests_that_cannot_be_read_are_answered_and_counted_one_by_one() {
+    let origin = Origin::tcp().answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".into());
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let mut peer = Peer::connect(gate.address());
+    for (stream, method, host) in [(1, "GET", "app.test"), (3, "HEAD", "b.test"), (5, "GET", "b.test")] {
+        let method = (":method", method);
+        let fields =
+            [method, (":scheme", "http"), (":authority", "app.test"), (":path", "/"), ("host", host)];
+        peer.headers(stream, &fields, true);
+        let answer = peer.answer(stream);
+        assert_eq!(
+            (answer.status, answer.body.is_empty()),
+            (if stream == 1 { 200 } else { 400 }, stream < 5)
+        );
+    }
+    let mut ids: Vec<_> = (0..3).map(|_| gate.next_line()["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+}
