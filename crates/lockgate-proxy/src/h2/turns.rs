@@ -146,12 +146,15 @@ impl Turns {
         }
         let mut known = self.updates.borrow_mut();
         for (stream, priority) in updates {
-            let has_room = known.len() < UPDATES;
-            match known.iter_mut().find(|(known, _)| *known == stream) {
-                Some((_, known)) => *known = priority,
-                None if has_room => known.push((stream, priority)),
-                None => {}
+            if let Some((_, known)) = known.iter_mut().find(|(known, _)| *known == stream) {
+                *known = priority;
+                continue;
             }
+            // The oldest may be of a stream that was over before it came, which nobody forgets.
+            if known.len() == UPDATES {
+                known.remove(0);
+            }
+            known.push((stream, priority));
         }
     }
 
@@ -230,6 +233,16 @@ mod tests {
     fn a_client_may_change_its_mind() {
         let sooner = Priority { urgency: 1, incremental: false };
         assert_eq!(order(&[(1, 3, false), (3, 5, false)], vec![(3, sooner)]), [3, 1]);
+    }
+
+    /// Else those that came too late for their streams would be all that is ever remembered.
+    #[test]
+    fn of_many_changes_the_last_are_remembered() {
+        let turns = Turns::new();
+        let sooner = Priority { urgency: 1, incremental: false };
+        turns.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
+        assert_eq!((turns.priority(1), turns.priority(1_999)), (None, Some(sooner)));
+        assert_eq!(turns.updates.borrow().len(), UPDATES);
     }
 
     #[test]
