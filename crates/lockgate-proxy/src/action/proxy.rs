@@ -144,7 +144,9 @@ impl Proxy {
             } else if refused && !upstream.has_another(tried) {
                 // The connection had no room for it, or ends: the endpoint is well.
                 tried = 0;
-                wanted = Wanted::New(clock);
+                if lease.link.is_lost() {
+                    wanted = Wanted::New(clock);
+                }
             }
             before = Some(Before { failure: unanswered.failure, place, counts: !stale });
         }

@@ -160,7 +160,10 @@ impl Call {
         self.state = State::Over;
         let reset = Reset::from(error);
         self.unprocessed |= reset.unprocessed;
-        self.lost |= reset.code.is_none() || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
+        // Also where it was we who ended the connection: what the endpoint did need not have been for this request.
+        self.lost |= reset.code.is_none()
+            || (error.is_go_away() && !error.is_remote())
+            || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
         self.connection.explain(reset)
     }
 

@@ -25,7 +25,7 @@ use crate::body::{ReadError, Reset};
 /// a packet of it is sent again, is bounded.
 pub const MOST: usize = 100;
 /// Requests that are taken back on one connection before they are answered, within a second or so, until it takes no
-/// more: fewer than the 20 that an endpoint on the h2 crate bears at once.
+/// more in that time: fewer than the 20 that an endpoint on the h2 crate bears at once.
 const TAKEN_BACK: u32 = 8;
 /// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
 const WINDOW: u32 = 1024 * 1024;
@@ -37,8 +37,9 @@ const HELD: usize = 64 * 1024;
 /// them is thrown away without another word.
 const RESETS: usize = 10 * MOST;
 const REMEMBERED: Duration = Duration::from_secs(30);
-/// Field sections that are longer than we take by no more than this are read, and refused with a word.
-const FIELDS: u32 = 80 * 1024;
+/// Field sections up to this are read, and those that are longer than we take are refused with a word. Beyond, and some
+/// more for what frames are not full, the h2 crate ends the connection.
+const FIELDS: u32 = 256 * 1024;
 /// One connection.
 #[derive(Debug)]
 pub struct Shared {
@@ -141,7 +142,8 @@ impl Shared {
 
     /// A place for one more request, of which it takes no more than `requests` in its life.
     pub fn place(self: &Rc<Self>, requests: u64) -> Option<Call> {
-        if self.leaving.get() || self.streams.get() >= self.most.get() {
+        let rests = self.taken_back.get() >= TAKEN_BACK;
+        if self.leaving.get() || rests || self.streams.get() >= self.most.get() {
             return None;
         }
         self.streams.set(self.streams.get() + 1);
@@ -255,12 +257,9 @@ impl Shared {
     }
 
     /// Counts a request that is taken back before its answer. An endpoint that sees that too often ends the connection for
-    /// everybody on it (CVE-2023-44487), so that it gets no new ones: those who come now get another connection.
+    /// everybody on it (CVE-2023-44487), so that it gets no new ones for a while: those who come now get another connection.
     pub(super) fn taken_back(&self) {
         self.taken_back.set(self.taken_back.get() + 1);
-        if self.taken_back.get() >= TAKEN_BACK {
-            self.leave();
-        }
     }
 
     /// Gives a place back, and forgets the request that was asked there.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ::http::Method;
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
-use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply};
+use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply, hpack};
 use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, Wire, bytes, eventually};
 
 use super::{ask, client, get, in_front_of, pooled, post};
@@ -52,7 +52,7 @@ fn what_was_refused_is_asked_again_whatever_it_is() {
     let (origin, seen) = refusing(1, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
     assert_eq!(ask(&gate, post(b"once")).text(), "ok");
-    assert_eq!((seen.load(Ordering::SeqCst), origin.accepted()), (2, 2), "on a new connection");
+    assert_eq!((seen.load(Ordering::SeqCst), origin.accepted()), (2, 1), "on the same connection");
     // Twice is an answer.
     let (origin, seen) = refusing(2, code::REFUSED_STREAM);
     let gate = in_front_of(&origin);
@@ -495,35 +495,56 @@ fn small_messages_that_nobody_takes_neither_fill_memory_nor_stop_the_others() {
     assert!(grown < 60_000_000, "{grown}");
 }
 
-/// What is on its way on a stream that was reset is nobody's fault, however many of them there were.
+/// Whoever can make an endpoint send too much does not take the answers of the others away.
 #[test]
-fn answers_that_were_given_up_do_not_end_the_connection() {
+fn a_head_that_breaks_the_connection_is_not_the_end_of_other_requests() {
     let origin = Scripted::tcp();
     let gate = lockgate().start(&pooled(&[&origin.address()], ""));
-    let mut client = Peer::over(Wire::connect(gate.address()));
-    client.hello(&[]);
-    let mut peer = None;
-    let mut next = 1;
-    for _ in 0..3 {
-        let mut streams = Vec::new();
-        for _ in 0..90 {
-            client.get(next, "/");
-            let peer = peer.get_or_insert_with(|| accept(&origin, 100));
-            let stream = request(peer);
-            peer.headers(stream, &[(":status", "200")], false);
-            client.read_until(kind::HEADERS);
-            streams.push((next, stream));
-            next += 2;
+    let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));
+    one.send(get("/"));
+    let mut peer = accept(&origin, 100);
+    let stream = request(&mut peer);
+    answer(&mut peer, stream);
+    assert_eq!(one.answer().status(), 200);
+    one.send(get("/"));
+    request(&mut peer);
+    two.send(post(b"x"));
+    let stream = request(&mut peer);
+    let cookie = "x".repeat(600_000);
+    let section = hpack::section(&[(":status", "200"), ("set-cookie", &cookie)]);
+    let pieces: Vec<_> = section.chunks(16_384).collect();
+    peer.frame(kind::HEADERS, 0, stream, pieces[0]);
+    for piece in &pieces[1..] {
+        if peer.try_send(frame::frame(kind::CONTINUATION, 0, stream, piece)).is_err() {
+            break;
         }
-        let peer = peer.as_mut().unwrap();
-        for (theirs, _) in &streams {
-            client.reset(*theirs, code::CANCEL);
-        }
-        for _ in &streams {
-            peer.read_until(kind::RST_STREAM);
-        }
-        let late = streams.iter().flat_map(|(_, stream)| frame::frame(kind::DATA, 0, *stream, b"late"));
-        peer.send(late.collect::<Vec<_>>().repeat(20));
-        peer.settle();
     }
+    let mut again = accept(&origin, 100);
+    let stream = request(&mut again);
+    answer(&mut again, stream);
+    assert_eq!(one.answer().status(), 200);
+    expect_502(&two.answer(), "connection_terminated");
+}
+
+/// A head that is longer than we take is refused by itself.
+#[test]
+fn a_long_head_is_the_end_of_one_request_only() {
+    let origin = Scripted::tcp();
+    let gate = lockgate().start(&pooled(&[&origin.address()], "retry = false"));
+    let (mut one, mut two) = (Http::connect(gate.address()), Http::connect(gate.address()));
+    one.send(get("/"));
+    let mut peer = accept(&origin, 100);
+    let kept = request(&mut peer);
+    two.send(get("/"));
+    let stream = request(&mut peer);
+    let section = hpack::section(&[(":status", "200"), ("set-cookie", &"x".repeat(200_000))]);
+    let pieces: Vec<_> = section.chunks(16_384).collect();
+    peer.frame(kind::HEADERS, 0, stream, pieces[0]);
+    for (at, piece) in pieces.iter().enumerate().skip(1) {
+        let flags = if at + 1 == pieces.len() { flag::END_HEADERS } else { 0 };
+        peer.frame(kind::CONTINUATION, flags, stream, piece);
+    }
+    assert_eq!(two.answer().status(), 502);
+    answer(&mut peer, kept);
+    assert_eq!(one.answer().status(), 200);
 }
