@@ -16,8 +16,8 @@ pub(super) const PROTOCOL: Key = Key::new(
     r#""h2c""#,
     "What is spoken to the endpoints of a site: `\"http1\"`, `\"h2\"` (HTTP/2 over TLS, so `tls` is needed) or `\"h2c\"` \
      (HTTP/2 without TLS, by prior knowledge, as most gRPC servers have it). Over HTTP/2 requests share connections: up \
-     to 100 at once on each, or fewer where the endpoint says so. One that says nothing for 10 s while requests wait is \
-     sent a PING, and closed when that is not answered within 20 s. Up to 1 MB of each answer is held for a client that \
+     to 100 at once on each, or fewer where the endpoint says so. One that leaves a request without any sign for 10 s \
+     is sent a PING, and closed when that is not answered within 20 s; quiet streams get none. Up to 1 MB of each answer is held for a client that \
      takes nothing. WebSockets need an endpoint that takes extended CONNECT (RFC 8441). A `[tcp]` table relays bytes as \
      they are and takes no pool that speaks HTTP/2.",
 );

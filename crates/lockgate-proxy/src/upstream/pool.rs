@@ -251,6 +251,10 @@ impl Pool {
         guard.phase(limit);
         let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
         match guard.within(handshake).await {
+            // RFC 9113 §3.3: what else it speaks would take our words for its own.
+            Ok(Ok(made)) if self.settings.http2 && made.negotiated.alpn.as_deref() != Some(b"h2") => {
+                Ok(Err(io::Error::other("no HTTP/2: the endpoint did not choose it by ALPN")))
+            }
             Ok(Ok(made)) => Ok(Ok((socket, Some(made.session)))),
             Ok(Err(error)) => Ok(Err(io::Error::other(error))),
             Err(Cut::Deadline) => Ok(Err(io::ErrorKind::TimedOut.into())),

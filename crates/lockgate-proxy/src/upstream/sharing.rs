@@ -1,6 +1,7 @@
 //! Connections of HTTP/2 to one endpoint that one worker's requests share, and those that are being made.
 
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,22 @@ struct Dialling {
     waiting: Cell<usize>,
     done: RefCell<Option<Result<(), DialError>>>,
     told: Notify,
+}
+
+/// A request that waits for a connection, also when it gives up.
+struct Waiter<'a>(&'a Cell<usize>);
+
+impl<'a> Waiter<'a> {
+    fn begin(waiting: &'a Cell<usize>) -> Self {
+        waiting.set(waiting.get() + 1);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// A place on a connection.
@@ -91,7 +108,7 @@ impl Sharing {
             tokio::task::spawn_local(made);
             dial
         });
-        dial.waiting.set(dial.waiting.get() + 1);
+        let _waiting = Waiter::begin(&dial.waiting);
         let made = async {
             loop {
                 if let Some(made) = &*dial.done.borrow() {
@@ -101,7 +118,6 @@ impl Sharing {
             }
         };
         let waited = guard.within(made).await;
-        dial.waiting.set(dial.waiting.get() - 1);
         waited.map_err(DialError::Cut)?.map(|()| first)
     }
 
@@ -124,7 +140,9 @@ impl Sharing {
             let begun = guard.within(Shared::begin(stream, &blocks)).await;
             let begun = match begun {
                 Ok(begun) => begun,
-                Err(Cut::Deadline) => Err(std::io::ErrorKind::TimedOut.into()),
+                Err(Cut::Deadline) => {
+                    Err(io::Error::new(io::ErrorKind::TimedOut, "no HTTP/2: no SETTINGS in time"))
+                }
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
             begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {

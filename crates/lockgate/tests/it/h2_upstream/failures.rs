@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ::http::Method;
 use lockgate_testkit::h2::frame::{self, code, flag, kind, setting};
 use lockgate_testkit::h2::{Client, Frame, Origin, Peer, Reply, hpack};
-use lockgate_testkit::{Http, Lockgate, Message, Origin as Scripted, Wire, bytes, eventually};
+use lockgate_testkit::{
+    Http, Lockgate, Message, Origin as Scripted, Tls, Wire, bytes, eventually, server_config,
+};
 
 use super::{ask, client, get, in_front_of, pooled, post};
-use crate::scene::{Site, deserted, ended, lockgate, text};
+use crate::scene::{NAME, Site, deserted, ended, lockgate, text};
 
 /// Refuses as many requests as `count` says, by this code, then answers.
 fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
@@ -210,6 +212,25 @@ fn an_endpoint_that_does_not_speak_http_2_is_named_so() {
     assert_eq!(ask(&gate, get("/")).status(), 502);
     let log = gate.line("the request", |line| line["status"] == 502);
     assert!(log.to_string().contains("no HTTP/2"), "{log}");
+}
+
+/// It would take our words for its own protocol's, and say nothing for a while.
+#[test]
+fn an_endpoint_that_does_not_choose_http_2_by_alpn_is_named_so() {
+    let site = Site::new();
+    let origin = Scripted::tcp();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nprotocol = \"h2\"\nendpoints = [\"{}\"]\ntls = {{ ca = \"{ca}\", name = \"{NAME}\" }}\n\
+         [site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:app\"\n",
+        origin.address()
+    ));
+    let mut http = Http::connect(gate.address());
+    http.send(get("/"));
+    let _silent = Tls::accept(&server_config(&site.issued, None), origin.accept()).unwrap();
+    assert_eq!(http.answer().status(), 502);
+    let log = gate.line("the request", |line| line["status"] == 502);
+    assert!(log.to_string().contains("ALPN"), "{log}");
 }
 
 #[test]
