@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
-use lockgate_net::relay::{End, Which};
+use lockgate_net::relay::{End, Meter, Which};
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::Acceptors;
@@ -481,6 +481,19 @@ impl Connection {
         if let Some(log) = &mut *self.worker.log.borrow_mut() {
             log.write(&self.record(ending, received, sent));
         }
+    }
+
+    /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been a connection.
+    pub(super) fn tunnelled(&self, began: Instant, hold: &Hold, meter: &Meter, ending: &Ending) {
+        let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
+        let took = began.elapsed();
+        log.write(&Record {
+            accepted: unix_millis().saturating_sub(took.as_millis() as u64),
+            handshake: None,
+            duration: took,
+            endpoint: Some(&hold.endpoint().label),
+            ..self.record(ending, meter.received.get(), meter.sent.get())
+        });
     }
 
     fn record<'a>(&'a self, ending: &'a Ending, received: u64, sent: u64) -> Record<'a> {

@@ -246,7 +246,7 @@ fn says_goodbye(head: &RequestHead) -> bool {
 }
 
 /// How a connection ended that had become a tunnel.
-fn over(ended: Result<Ended, Cut>) -> Ending {
+pub(super) fn over(ended: Result<Ended, Cut>) -> Ending {
     match ended {
         Ok(Ended::Whole) => Ending::new(Cause::ClientClosed, Side::Downstream),
         Ok(Ended::ByClient) => Ending::new(Cause::ClientReset, Side::Downstream),

@@ -18,7 +18,7 @@ use lockgate_net::stream::Stream as Connected;
 
 use super::Service;
 use super::connection::{Connection, Ending, cut_short};
-use super::http::{LINGER, SILENCE};
+use super::http::{LINGER, SILENCE, over};
 use super::own::{deliver, pace};
 use super::serve::{Asking, Next, Serving};
 use super::tunnel::{self, Ended};
@@ -401,11 +401,14 @@ impl Streams {
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let (mut up, _hold, _in_flight) = lease.into_parts();
+        let (mut up, hold, _in_flight) = lease.into_parts();
         let cells = self.connection.worker.cells.http.site(site);
-        if tunnel::run(stream, &mut up, guard, idle, cells).await != Ok(Ended::Whole) {
+        let began = Instant::now();
+        let ended = tunnel::run(stream, &mut up, guard, idle, cells).await;
+        if ended != Ok(Ended::Whole) {
             stream.reset(Reason::CANCEL);
         }
+        self.connection.tunnelled(began, &hold, &guard.watch().meter, &over(ended));
     }
 
     /// Answers what is no request.

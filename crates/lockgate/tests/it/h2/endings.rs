@@ -118,3 +118,19 @@ fn what_is_cut_at_the_deadline_of_a_drain_hears_which_request_was_the_last() {
     let goodbye = peer.goodbye();
     assert_eq!((goodbye.code, goodbye.last_stream), (code::NO_ERROR, 1));
 }
+
+/// As over HTTP/1, where it is the connection's own line.
+#[test]
+fn a_tunnel_that_is_over_has_a_line_with_its_bytes_and_its_end() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let (mut peer, mut upstream) = websocket(&gate, &origin);
+    peer.data(1, "three", false);
+    upstream.expect("three");
+    upstream.send("fourteen bytes");
+    assert_eq!(peer.read_until(kind::DATA).payload, b"fourteen bytes");
+    peer.reset(1, code::CANCEL);
+    let line = gate.line("the tunnel", |line| line["sent_bytes"] == 14);
+    assert_eq!((&line["received_bytes"], &line["cause"]), (&5.into(), &"client_reset".into()), "{line}");
+    assert_eq!(line["endpoint"], origin.address(), "{line}");
+}
