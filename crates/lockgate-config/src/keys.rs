@@ -326,7 +326,9 @@ pub(crate) const ROOT: &[Key] = &[
         Within,
         r#"{ min_in = "10KB/s" }"#,
         "Minimum rates by which slow peers of sites are caught. They are measured only while that peer is waited for, \
-         so that long polls and server-sent events live; relayed and upgraded connections have none.",
+         so that long polls and server-sent events live; relayed and upgraded connections have none. Over HTTP/2 an \
+         answer that waits for its turn is not measured: a client that takes `min_out` of all its answers together \
+         keeps all of them, up to `http2.streams`.",
     ),
     Key::new(
         "http2",
@@ -340,7 +342,8 @@ pub(crate) const ROOT: &[Key] = &[
          DATA of a few bytes by the memory that `connection_window` stands for, and it ends the connection when \
          nobody takes it; the windows begin at 64KiB for a body and 1MiB for all, and grow while endpoints take what comes. A client \
          that does not read our answers to its frames is not read either. One that does not open its windows, or does \
-         not send the body that it has announced, is below `rates`, and its request is broken off; a tunnel has \
+         not send the body that it has announced, is below `rates`, and its request is broken off; so is one whose \
+         body cannot come because endpoints do not take others, which fill `connection_window`. A tunnel has \
          `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",
     ),
     Key::new("socket", Table(SOCKET), Within, "{ backlog = 1024 }", "Options of the sockets."),
@@ -481,7 +484,8 @@ const LIMITS: &[Key] = &[
         Is(r#""off""#),
         "100",
         "Connections at once from one client address (IPv6: one /64). As many more wait for a place, at most for \
-         `timeouts.handshake`; what comes on top is closed.",
+         `timeouts.handshake`; what comes on top is closed. Over HTTP/2 each has as many requests at once as \
+         `http2.streams` says.",
     ),
     Key::new(
         "handshakes",

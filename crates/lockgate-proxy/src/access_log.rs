@@ -1,4 +1,4 @@
-//! The access log: one record per relayed connection, one per exchange, and the worker's end of the way to the file.
+//! The access log: one record per relayed connection or tunnel on a stream of HTTP/2, one per exchange, and the worker's end of the way to the file.
 //!
 //! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in `exchange`.
 //!
@@ -7,7 +7,7 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `time` | when the connection was accepted, ISO 8601 in UTC with milliseconds |
+//! | `time` | when the connection was accepted, or the tunnel began, ISO 8601 in UTC with milliseconds |
 //! | `id` | the connection's id, 16 hexadecimal digits |
 //! | `listener` | the address that accepted it, as configured |
 //! | `client`, `client_port` | the true client's address: from the PROXY header where one is expected, else the peer's; `"unix"` has no port |
@@ -19,7 +19,7 @@
 //! | `received_bytes`, `sent_bytes` | from and to downstream |
 //! | `handshake_seconds` | TLS with downstream |
 //! | `connect_seconds` | choosing an endpoint and connecting to it, retries included |
-//! | `duration_seconds` | from accept to the end |
+//! | `duration_seconds` | from then to the end |
 //! | `endpoint` | the endpoint that served it |
 //! | `cause`, `side` | why it ended ([`Cause`]) and at whose side ([`Side`]) |
 //! | `detail` | more about the cause, for people |
