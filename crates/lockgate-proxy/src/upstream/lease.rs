@@ -393,12 +393,18 @@ impl Lease {
         (self.link, self.hold, self.in_flight)
     }
 
-    /// Keeps the connection for the next request of the same client.
-    pub fn keep_private(self, now: u64) -> Option<Private> {
+    /// Keeps the connection for the next request of the same client, among those that it has. Of these the old ones are
+    /// closed: streams of HTTP/2 at once need many, and one after the other only the last.
+    pub fn keep_private(self, kept: &mut Vec<Private>, now: u64) {
+        kept.retain(|private| !private.is_old(now));
         let Self { link, requests, member, upstream, .. } = self;
         let keeping = upstream.pool.settings.keeping;
-        let link = spent(link).filter(|_| requests + 1 < keeping.requests && keeping.max > 0)?;
-        Some(Private { link, since: now, requests: requests + 1, member, upstream })
+        if let Some(link) = spent(link)
+            && requests + 1 < keeping.requests
+            && kept.len() < keeping.max
+        {
+            kept.push(Private { link, since: now, requests: requests + 1, member, upstream });
+        }
     }
 }
 
@@ -412,12 +418,19 @@ fn spent(link: Wire) -> Option<Box<Link>> {
 }
 
 impl Private {
+    fn is_old(&self, now: u64) -> bool {
+        now.saturating_sub(self.since) >= self.upstream.pool.settings.keeping.lifetime
+    }
+
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room; that is then
     /// among those that were tried.
     pub fn take(self, upstream: &Rc<Upstream>, now: u64, tried: &mut Tried) -> Option<Lease> {
         let member = self.upstream.pool.members().get(self.member)?;
-        let old = now.saturating_sub(self.since) >= self.upstream.pool.settings.keeping.lifetime;
-        if old || !Rc::ptr_eq(&self.upstream, upstream) || !member.is_up() || !lives(&self.link, true) {
+        if self.is_old(now)
+            || !Rc::ptr_eq(&self.upstream, upstream)
+            || !member.is_up()
+            || !lives(&self.link, true)
+        {
             return None;
         }
         let hold = member.endpoint().try_take()?;

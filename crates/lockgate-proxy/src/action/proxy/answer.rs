@@ -107,7 +107,7 @@ impl Proxy {
         exchange.outcome.reusable = keep;
         if kept {
             if exchange.request.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
-                exchange.private.borrow_mut().extend(lease.keep_private(guard.clock().now()));
+                lease.keep_private(&mut exchange.private.borrow_mut(), guard.clock().now());
             } else {
                 lease.keep(guard.clock().now());
             }

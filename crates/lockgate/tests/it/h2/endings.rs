@@ -134,3 +134,35 @@ fn a_tunnel_that_is_over_has_a_line_with_its_bytes_and_its_end() {
     assert_eq!((&line["received_bytes"], &line["cause"]), (&5.into(), &"client_reset".into()), "{line}");
     assert_eq!(line["endpoint"], origin.address(), "{line}");
 }
+
+/// Where endpoints are told of the client, streams at once need a connection each. Afterwards one is enough.
+#[test]
+fn a_clients_own_connections_that_it_needs_no_more_are_closed_before_its_own_is() {
+    const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nproxy_protocol = \"v1\"\nidle = {{ for = \"100ms\" }}\nendpoints = [\"{}\"]\n{}",
+        origin.address(),
+        plain_site("pool:app")
+    ));
+    let mut peer = Peer::connect(gate.address());
+    let ask = |peer: &mut Peer, stream| {
+        peer.get(stream, "/");
+        let mut upstream = origin.http();
+        upstream.line();
+        upstream.request();
+        (stream, upstream)
+    };
+    let mut many = [1, 3, 5].map(|stream| ask(&mut peer, stream));
+    for (stream, upstream) in &mut many {
+        upstream.send(OK);
+        assert_eq!(peer.answer(*stream).status, 200);
+    }
+    assert!(many[0].1.stream.is_quiet(Duration::from_millis(400)), "it is kept");
+    let (stream, mut upstream) = ask(&mut peer, 7);
+    upstream.send(OK);
+    assert_eq!(peer.answer(stream).status, 200);
+    for (_, upstream) in &mut many {
+        upstream.wait_closed();
+    }
+}
