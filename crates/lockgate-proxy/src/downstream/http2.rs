@@ -192,6 +192,8 @@ impl Streams {
             }
             let ending = match cut {
                 Cut::Deadline if idle => Ending::new(Cause::Idle, Side::Lockgate),
+                // Of requests in flight it ends more than their own lines can say.
+                cut if !idle => cut_short(cut, "HTTP/2").loud(),
                 cut => cut_short(cut, "HTTP/2"),
             };
             // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is in flight has had its time.
