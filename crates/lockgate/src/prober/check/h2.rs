@@ -15,6 +15,8 @@ use lockgate_proxy::h2::{Carrier, Io};
 
 use super::{AGENT, BODY_MAX, Request, Wrong, contains};
 
+/// What the fields of an answer may have.
+const FIELDS: u32 = 64 * 1024;
 /// Bytes of the answer to a gRPC check that are looked at: it has seven.
 const MESSAGE_MAX: usize = 1024;
 
@@ -89,8 +91,11 @@ async fn converse(
 ) -> Result<(), Wrong> {
     let blocks = Blocks::new();
     let carrier = Rc::new(RefCell::new(Carrier::new(stream, &blocks, &[], None)));
-    let (send, mut connection): (_, Connection<Io, Bytes>) =
-        Builder::new().enable_push(false).handshake(Io(Rc::clone(&carrier))).await?;
+    let (send, mut connection): (_, Connection<Io, Bytes>) = Builder::new()
+        .enable_push(false)
+        .max_header_list_size(FIELDS)
+        .handshake(Io(Rc::clone(&carrier)))
+        .await?;
     let mut talk = pin!(talk(send));
     let talked = poll_fn(|cx| {
         carrier.borrow_mut().begin_turn();
