@@ -196,6 +196,10 @@ impl Streams {
                 cut if !idle => cut_short(cut, "HTTP/2").loud(),
                 cut => cut_short(cut, "HTTP/2"),
             };
+            if cut == Cut::Slow {
+                // It would not take this either.
+                return ending;
+            }
             // It is told so, and of which requests nothing was looked at (RFC 9113 §6.8); what is in flight has had its time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = Leaving::Now(ending);
