@@ -148,13 +148,10 @@ pub(super) fn answer<T>(
     words::response::response(answer.status().as_u16(), fields, limits, head)
 }
 
-/// Names that most heads have: known ones need neither be looked up nor kept.
-fn name(field: &Field<'_>) -> Option<HeaderName> {
-    HeaderName::from_bytes(field.name).ok()
-}
-
 fn put(map: &mut HeaderMap, field: &Field<'_>) {
-    if let (Some(name), Ok(mut value)) = (name(field), HeaderValue::from_bytes(field.value)) {
+    if let (Ok(name), Ok(mut value)) =
+        (HeaderName::from_bytes(field.name), HeaderValue::from_bytes(field.value))
+    {
         // RFC 7541 §7.1.3: many clients share the table of a connection to an endpoint.
         value.set_sensitive(name == header::AUTHORIZATION || name == header::COOKIE);
         map.append(name, value);
