@@ -9,7 +9,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::HeadError as SectionError;
+use lockgate_http::h2::{HeadError as SectionError, frames};
 use lockgate_net::stream::StreamError;
 
 use crate::transform::HeaderRules;
@@ -30,24 +30,8 @@ pub struct Reset {
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 14] = [
-            "NO_ERROR",
-            "PROTOCOL_ERROR",
-            "INTERNAL_ERROR",
-            "FLOW_CONTROL_ERROR",
-            "SETTINGS_TIMEOUT",
-            "STREAM_CLOSED",
-            "FRAME_SIZE_ERROR",
-            "REFUSED_STREAM",
-            "CANCEL",
-            "COMPRESSION_ERROR",
-            "CONNECT_ERROR",
-            "ENHANCE_YOUR_CALM",
-            "INADEQUATE_SECURITY",
-            "HTTP_1_1_REQUIRED",
-        ];
         let Some(code) = self.code else { return f.write_str("the connection has broken") };
-        let name = NAMES.get(code as usize).copied().unwrap_or("an unknown error");
+        let name = frames::error_name(code).unwrap_or("an unknown error");
         if self.by_peer { write!(f, "reset: {name}") } else { f.write_str(name) }
     }
 }

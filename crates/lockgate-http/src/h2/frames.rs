@@ -48,6 +48,27 @@ pub const ACK: u8 = 0x1;
 /// The flag of HEADERS and CONTINUATION that ends a field section.
 pub const END_HEADERS: u8 = 0x4;
 
+/// What the error code of a RST_STREAM or GOAWAY is called (RFC 9113 §7).
+pub fn error_name(code: u32) -> Option<&'static str> {
+    const NAMES: [&str; 14] = [
+        "NO_ERROR",
+        "PROTOCOL_ERROR",
+        "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR",
+        "SETTINGS_TIMEOUT",
+        "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM",
+        "CANCEL",
+        "COMPRESSION_ERROR",
+        "CONNECT_ERROR",
+        "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY",
+        "HTTP_1_1_REQUIRED",
+    ];
+    NAMES.get(usize::try_from(code).ok()?).copied()
+}
+
 /// RFC 9113 §3.4: `PRI * HTTP/2.0`, an empty line, `SM`, an empty line.
 const PREFACE: u32 = 24;
 const HEADER: usize = 9;

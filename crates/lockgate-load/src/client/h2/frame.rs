@@ -1,5 +1,7 @@
 //! Frames (RFC 9113 §4.1): nine bytes that say what follows, and the numbers that are spoken in.
 
+use lockgate_http::h2::frames;
+
 /// What a client says first (§3.4).
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame before its payload.
@@ -128,21 +130,5 @@ pub(super) fn number(out: &mut Vec<u8>, kind: Kind, stream: u32, number: u32) {
 
 /// What a code is called (§7).
 pub(super) fn code(code: u32) -> String {
-    const NAMES: [&str; 14] = [
-        "NO_ERROR",
-        "PROTOCOL_ERROR",
-        "INTERNAL_ERROR",
-        "FLOW_CONTROL_ERROR",
-        "SETTINGS_TIMEOUT",
-        "STREAM_CLOSED",
-        "FRAME_SIZE_ERROR",
-        "REFUSED_STREAM",
-        "CANCEL",
-        "COMPRESSION_ERROR",
-        "CONNECT_ERROR",
-        "ENHANCE_YOUR_CALM",
-        "INADEQUATE_SECURITY",
-        "HTTP_1_1_REQUIRED",
-    ];
-    NAMES.get(code as usize).map_or_else(|| format!("code {code}"), |name| (*name).to_owned())
+    frames::error_name(code).map_or_else(|| format!("code {code}"), str::to_owned)
 }
