@@ -34,9 +34,9 @@ impl Proxy {
         }
         let length = lease.link.begin_answer(exchange.request.head.method, answer);
         let length = length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
-        let kept = forwarding::keeps_alive(answer.version, &answer.fields)
-            && length != BodyLength::UntilClose
-            && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
+        let stays =
+            forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
+        let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
                 if exchange.request.head.version >= Version::Http11 =>
@@ -46,10 +46,15 @@ impl Proxy {
             BodyLength::Chunked => BodyLength::UntilClose,
             length => length,
         };
-        // What a client still sends when it has its answer is not waited for.
+        let mut uploading = !lease.link.is_taken();
+        // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays may have answered before
+        // it reads the rest, and gets it, unless the client was told to wait and was never asked for it.
+        let expects = exchange.request.head.fields.first(Known::Expect).is_some();
+        let wanted =
+            uploading && stays && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
         let keep = exchange.keep
             && onward != BodyLength::UntilClose
-            && exchange.down.is_over()
+            && (exchange.down.is_over() || wanted)
             // Since the request came, the end may have begun.
             && !exchange.request.worker.is_stopping();
         transform(&exchange.request, &lease, answer);
@@ -59,37 +64,50 @@ impl Proxy {
         guard.settle();
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let before = guard.watch().meter.sent.get();
-        let mut uploading = !up.is_taken();
+        let mut delivering = true;
         // An answer has begun: there is no other attempt, but this one may not have sent again all that was taken.
         replay.settle();
-        let delivered = guard.within(poll_fn(|cx| {
+        let exchanged = guard.within(poll_fn(|cx| {
             if uploading {
                 match upload::poll(cx, guard, rules, down, up, replay) {
-                    Poll::Ready(Err(Upload::Client(failure))) => return Poll::Ready(Err(failure)),
+                    Poll::Ready(Err(Upload::Client(failure))) if delivering => {
+                        return Poll::Ready(Err(failure));
+                    }
                     // An origin that answers may have heard enough.
                     Poll::Ready(_) => uploading = false,
                     Poll::Pending => {}
                 }
             }
-            let pumped = poll_pump(cx, up, down, &rules.headers, |_| {});
-            guard.watch().meter.sent.set(before + down.moved());
-            if pumped.is_pending() && down.is_blocked() {
-                guard.watch().waits(Waiting::ForRoom);
-            } else if !uploading {
-                guard.watch().waits(Waiting::Otherwise);
+            if delivering {
+                let pumped = poll_pump(cx, up, down, &rules.headers, |_| {});
+                guard.watch().meter.sent.set(before + down.moved());
+                if pumped.is_pending() && down.is_blocked() {
+                    guard.watch().waits(Waiting::ForRoom);
+                } else if !uploading {
+                    guard.watch().waits(Waiting::Otherwise);
+                }
+                // Events may come hours apart: nothing is written that would tell.
+                if pumped.is_pending() && down.poll_gone(cx).is_ready() {
+                    let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
+                    return Poll::Ready(Err(failure));
+                }
+                ready!(pumped).map_err(|fault| match fault {
+                    body::Fault::Source(error) => truncated(&error),
+                    body::Fault::Sink(error) => Failure::client(&error),
+                })?;
+                delivering = false;
             }
-            // Events may come hours apart: nothing is written that would tell.
-            if pumped.is_pending() && down.poll_gone(cx).is_ready() {
-                let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "within the answer");
-                return Poll::Ready(Err(failure));
+            if uploading && wanted && up.poll_broken(cx).is_pending() {
+                return Poll::Pending;
             }
-            Poll::Ready(ready!(pumped).map_err(|fault| match fault {
-                body::Fault::Source(error) => truncated(&error),
-                body::Fault::Sink(error) => Failure::client(&error),
-            }))
+            Poll::Ready(Ok(()))
         }));
-        let delivered =
-            delivered.await.unwrap_or_else(|cut| Err(Failure::cut(cut, Fault::ResponseIncomplete)));
+        let delivered = match exchanged.await {
+            Ok(delivered) => delivered,
+            Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseIncomplete)),
+            // The client has its answer, and takes too long to say the rest.
+            Err(_) => Ok(()),
+        };
         if let Err(failure) = delivered {
             if failure.side == Side::Upstream {
                 // What has come is delivered, and its end is not: the client must not take it for the whole.
@@ -104,7 +122,7 @@ impl Proxy {
             }
             return Err(failure);
         }
-        exchange.outcome.reusable = keep;
+        exchange.outcome.reusable = keep && exchange.down.is_over();
         if kept {
             if exchange.request.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(&mut exchange.private.borrow_mut(), guard.clock().now());

@@ -329,6 +329,30 @@ fn an_early_answer_is_whole_and_the_rest_of_its_request_is_not_wanted() {
     assert_eq!(peer.answer(3).status, 200);
 }
 
+/// RFC 9113 §8.1: the rest is unwanted only where that is said. A program that answers first may read it afterwards.
+#[test]
+fn an_origin_that_answers_first_and_stays_gets_the_rest_of_a_streams_body() {
+    let origin = Origin::tcp();
+    let gate = start(&origin);
+    let mut peer = Peer::connect(gate.address());
+    let head = [(":method", "POST"), (":scheme", "http"), (":authority", "app.test"), (":path", "/")];
+    for (stream, begun) in [(1, "begun"), (3, "")] {
+        peer.headers(stream, &[&head[..], &[("content-length", "10")]].concat(), false);
+        if !begun.is_empty() {
+            peer.data(stream, begun, false);
+        }
+        let mut upstream = origin.http();
+        upstream.head();
+        upstream.expect(begun);
+        upstream.send(OK);
+        let answer = peer.answer(stream);
+        assert_eq!((answer.status, answer.reset), (200, None));
+        let rest = &"begun, end"[begun.len()..];
+        peer.data(stream, rest, true);
+        upstream.expect(rest);
+    }
+}
+
 /// A stream of small messages, as gRPC has them, for an application that is not ready yet: within its windows a client may
 /// send them in whatever pieces it has.
 #[test]

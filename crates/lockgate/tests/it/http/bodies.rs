@@ -223,6 +223,47 @@ fn an_answer_that_comes_before_the_body_has_ended_arrives_whole() {
     }
 }
 
+/// RFC 9112 §9.3: who stays on the connection reads the whole request, also one that it has answered already.
+#[test]
+fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    for answer in ["HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone", "HTTP/1.1 204 No Content\r\n\r\n"] {
+        client.send(format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 10\r\n\r\nfirst"));
+        let mut upstream = origin.http();
+        upstream.head();
+        upstream.expect("first");
+        upstream.send(answer);
+        let answer = client.answer();
+        assert_eq!(answer.field("connection"), None, "{}", answer.head);
+        client.send("later");
+        upstream.expect("later");
+    }
+    client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 204 No Content\r\n\r\n");
+    assert_eq!(client.answer().status(), 204);
+}
+
+/// RFC 9110 §10.1.1: who waits for 100 and gets another answer sends no body.
+#[test]
+fn a_body_that_was_never_asked_for_is_not_waited_for() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 10\r\nExpect: 100-continue\r\n\r\n"
+    ));
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
+    let answer = client.answer();
+    assert_eq!((answer.status(), answer.field("connection")), (401, Some("close")));
+    client.expect_end();
+}
+
 #[test]
 fn an_answer_that_is_cut_off_is_delivered_as_one_that_is_cut_off() {
     let site = Site::new();

@@ -426,7 +426,10 @@ fn a_body_that_the_origin_did_not_wait_for_is_never_the_next_request() {
             assert_eq!(client.answer().status(), 417);
             if !together {
                 client.send(SMUGGLED);
-                client.expect_end();
+                // The body of whoever expects nothing is still wanted.
+                if !expect.is_empty() {
+                    client.expect_end();
+                }
             }
             // Whatever of the body was sent: nothing follows it.
             let (got, _) = upstream.end();
