@@ -14,11 +14,14 @@
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes itself |
+//! | [`files`] | files below a root, by descriptors |
+//! | [`threads`] | a few threads for what takes long |
 
 #![deny(unsafe_code)]
 
 pub mod client_hello;
 pub mod dial;
+pub mod files;
 pub mod listen;
 pub mod proxy_protocol;
 pub mod relay;
@@ -26,5 +29,6 @@ pub mod socket;
 pub mod splice;
 pub mod stream;
 mod syscall;
+pub mod threads;
 pub mod timer;
 pub mod tls;

@@ -81,6 +81,35 @@ impl Socket {
         })
     }
 
+    /// The same from one slice, when more follows at once: the kernel waits for it before it sends a short segment
+    /// (MSG_MORE).
+    ///
+    /// # Errors
+    /// As send(2) says.
+    pub fn poll_send_more(&self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_with(cx, buf.len(), |fd| {
+            rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE)
+        })
+    }
+
+    /// Has the kernel send up to `len` bytes of `file` from `offset` on, and says how many; 0 is the end of the file.
+    ///
+    /// # Errors
+    /// As sendfile(2) says.
+    pub fn poll_send_file(
+        &self,
+        cx: &mut Context<'_>,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+    ) -> Poll<io::Result<usize>> {
+        // That less was sent may be the file's doing: whether there is room left, the next call finds out.
+        self.poll_write_with(cx, 0, |fd| {
+            let mut from = offset;
+            rustix::fs::sendfile(fd, file, Some(&mut from), len)
+        })
+    }
+
     /// Runs a reading system call when the socket is readable, again when it was interrupted.
     ///
     /// # Errors

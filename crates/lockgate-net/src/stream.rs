@@ -9,6 +9,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
 use crate::socket::Socket;
@@ -229,6 +230,29 @@ impl Stream {
             }
         };
         Poll::Ready(sent.map_err(StreamError::from))
+    }
+
+    /// Sends `head` and then up to `len` bytes of `file` from `offset` on, which do not pass through us; says how many of
+    /// both went. Only without TLS: see [`is_secure`](Self::is_secure).
+    ///
+    /// # Errors
+    /// When the connection has broken, or the file cannot be read.
+    pub fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        head: &[u8],
+        (file, offset, len): (BorrowedFd<'_>, u64, usize),
+    ) -> Poll<Result<(usize, usize), StreamError>> {
+        if !head.is_empty() {
+            let sent = ready!(self.socket.poll_send_more(cx, head))?;
+            if sent < head.len() {
+                return Poll::Ready(Ok((sent, 0)));
+            }
+        }
+        match self.socket.poll_send_file(cx, file, offset, len) {
+            Poll::Pending if !head.is_empty() => Poll::Ready(Ok((head.len(), 0))),
+            polled => polled.map_ok(|sent| (head.len(), sent)).map_err(StreamError::from),
+        }
     }
 
     fn poll_seal(

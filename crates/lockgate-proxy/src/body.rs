@@ -5,6 +5,7 @@
 use std::fmt;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
@@ -116,6 +117,19 @@ pub trait Sink {
     /// When the connection has broken.
     fn poll_take(&mut self, cx: &mut Context<'_>, data: &[u8], last: bool)
     -> Poll<Result<usize, WriteError>>;
+
+    /// The same of data that is shared, which some need not copy.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_share(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &Bytes,
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.poll_take(cx, data, last)
+    }
 
     /// Ends the body, with those of the trailers that `passes` says yes to.
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool);

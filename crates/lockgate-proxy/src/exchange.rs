@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +18,7 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
-use crate::body::{ReadError, Sink, Source};
+use crate::body::{ReadError, Sink, Source, WriteError};
 use crate::clock::{Cut, Guard};
 use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
@@ -51,6 +52,18 @@ pub trait Downstream: Source + Sink {
     /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the connection will take
     /// another request.
     fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool);
+
+    /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass through us, and says how
+    /// much; `last` when none follows. `None` where it must pass through us: then it is to be read.
+    ///
+    /// # Errors
+    /// When the connection has broken, or the file cannot be read.
+    fn poll_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: (BorrowedFd<'_>, u64, usize),
+        last: bool,
+    ) -> Poll<Result<Option<usize>, WriteError>>;
 
     /// Writes the answer after which both speak something else, and which leaves by a flush.
     fn switch(&mut self, request: &RequestHead, answer: &ResponseHead);

@@ -1,6 +1,7 @@
 //! A connection that speaks HTTP/1: its bytes, what is being read and what is being written.
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -181,6 +182,18 @@ impl Downstream for Link {
     fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool) {
         heads::response(request, answer, length, keep, self.writer.head());
         self.writer.begin_body(length);
+    }
+
+    fn poll_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        part: (BorrowedFd<'_>, u64, usize),
+        last: bool,
+    ) -> Poll<Result<Option<usize>, WriteError>> {
+        if self.stream.is_secure() {
+            return Poll::Ready(Ok(None));
+        }
+        self.writer.poll_file(cx, &mut self.stream, part, last).map_ok(Some).map_err(WriteError::from)
     }
 
     fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {

@@ -1,6 +1,7 @@
 //! Messages as they go: what is small is gathered, what is large leaves from where it was received, and both leave in
 //! one write.
 
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -155,6 +156,38 @@ impl Writer {
             self.ended |= last;
         }
         Poll::Ready(Ok(taken))
+    }
+
+    /// Sends data of the body from a file, up to `len` bytes of it from `offset` on, and says how many; 0 is the end of the
+    /// file. Only without TLS, and for a body whose length was said.
+    ///
+    /// # Errors
+    /// When the connection has broken, or the file cannot be read.
+    pub fn poll_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        (file, offset, len): (BorrowedFd<'_>, u64, usize),
+        last: bool,
+    ) -> Poll<Result<usize, StreamError>> {
+        self.blocked = true;
+        loop {
+            let (head, sent) =
+                ready!(stream.poll_send_file(cx, &self.out[self.sent..], (file, offset, len)))?;
+            self.left = true;
+            self.sent += head;
+            if self.sent < self.out.len() || (head > 0 && sent == 0) {
+                if self.sent == self.out.len() {
+                    self.clear();
+                }
+                continue;
+            }
+            self.clear();
+            self.blocked = false;
+            self.moved += sent as u64;
+            self.ended |= last && sent == len;
+            return Poll::Ready(Ok(sent));
+        }
     }
 
     fn took(&mut self, count: usize) {

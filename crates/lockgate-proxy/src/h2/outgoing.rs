@@ -57,6 +57,26 @@ impl Outgoing {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
+        self.poll_piece(cx, data.len(), last, |here| Bytes::copy_from_slice(&data[..here]))
+    }
+
+    pub(super) fn poll_share(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &Bytes,
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.poll_piece(cx, data.len(), last, |here| data.slice(..here))
+    }
+
+    /// Takes so much of data of `len` bytes as there is room for, which `piece` gives.
+    fn poll_piece(
+        &mut self,
+        cx: &mut Context<'_>,
+        len: usize,
+        last: bool,
+        piece: impl FnOnce(usize) -> Bytes,
+    ) -> Poll<Result<usize, WriteError>> {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
@@ -69,7 +89,7 @@ impl Outgoing {
         };
         self.blocked = true;
         let Some(stream) = &mut self.stream else { return Poll::Pending };
-        let wanted = data.len().min(PIECE).min(turn);
+        let wanted = len.min(PIECE).min(turn);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -83,8 +103,8 @@ impl Outgoing {
             };
         }
         let here = wanted.min(room);
-        let ends = last && here == data.len();
-        let sent = stream.send_data(Bytes::copy_from_slice(&data[..here]), ends);
+        let ends = last && here == len;
+        let sent = stream.send_data(piece(here), ends);
         sent.map_err(|error| Reset::from(&error))?;
         if let Some(turn) = &mut self.turn {
             turn.took(here);

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -163,6 +164,15 @@ impl Sink for Stream {
         self.outgoing.poll_take(cx, data, last)
     }
 
+    fn poll_share(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &Bytes,
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.outgoing.poll_share(cx, data, last)
+    }
+
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
         self.outgoing.finish(trailers, passes);
     }
@@ -233,6 +243,15 @@ impl Downstream for Stream {
             self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
         }
         self.answered = true;
+    }
+
+    fn poll_file(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _part: (BorrowedFd<'_>, u64, usize),
+        _last: bool,
+    ) -> Poll<Result<Option<usize>, WriteError>> {
+        Poll::Ready(Ok(None))
     }
 
     /// RFC 8441 §5: what an origin switches to is a stream that stays open, under 200.

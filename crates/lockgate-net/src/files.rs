@@ -1,0 +1,235 @@
+//! Files below a root: found and opened by descriptors, never by strings that were checked, and read without waiting for a
+//! disk where the caller must not wait.
+//!
+//! Does not know what a URL is, and keeps nothing: the caller says which path, and for how long it holds a descriptor.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::{Errno, ReadWriteFlags};
+
+/// Whether a call may wait for a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// It may not: what the kernel has not in memory is EAGAIN ([`would_wait`]).
+    No,
+    /// It may: the caller is a thread that nobody waits for.
+    Yes,
+}
+
+/// Where symbolic links may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// To what is below the root, by relative targets (`RESOLVE_BENEATH`, openat2(2)).
+    Inside,
+    /// Anywhere.
+    Follow,
+}
+
+/// What a name leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A file.
+    File,
+    /// A directory.
+    Directory,
+    /// A device, a socket, a FIFO: nothing that is read.
+    Other,
+}
+
+/// What tells one state of a file from another: of two that are alike the bytes are the same, as far as the file system
+/// notes changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    /// The inode's number.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// When its bytes were changed last: seconds since 1970 …
+    pub modified: i64,
+    /// … and nanoseconds.
+    pub modified_nanos: u32,
+    changed: i64,
+    changed_nanos: u32,
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Self {
+        // The kernel's fields have other types on other machines.
+        #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, clippy::cast_possible_truncation)]
+        Self {
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            size: stat.st_size as u64,
+            modified: stat.st_mtime as i64,
+            modified_nanos: stat.st_mtime_nsec as u32,
+            changed: stat.st_ctime as i64,
+            changed_nanos: stat.st_ctime_nsec as u32,
+        }
+    }
+}
+
+/// A directory below which everything is found.
+#[derive(Debug)]
+pub struct Root {
+    directory: OwnedFd,
+    resolve: ResolveFlags,
+    wait: Wait,
+}
+
+impl Root {
+    /// Opens the directory, for calls that may wait or not.
+    ///
+    /// # Errors
+    /// As openat2(2) says; EAGAIN where it would have to wait.
+    pub fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Self, Errno> {
+        let cached = if wait == Wait::No { ResolveFlags::CACHED } else { ResolveFlags::empty() };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = retry(|| rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), cached))?;
+        let inside = match symlinks {
+            Symlinks::Inside => ResolveFlags::BENEATH,
+            Symlinks::Follow => ResolveFlags::NO_MAGICLINKS,
+        };
+        Ok(Self { directory, resolve: inside | cached, wait })
+    }
+
+    fn at(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let path = if path.is_empty() { b".".as_slice() } else { path };
+        retry(|| {
+            let flags = flags | OFlags::CLOEXEC;
+            rustix::fs::openat2(&self.directory, OsStr::from_bytes(path), flags, Mode::empty(), self.resolve)
+        })
+    }
+
+    /// What is at `path`, which is relative.
+    ///
+    /// # Errors
+    /// As openat2(2) says: EXDEV for what is not below the root.
+    pub fn look(&self, path: &[u8]) -> Result<(Kind, Stamp), Errno> {
+        let stat = rustix::fs::fstat(self.at(path, OFlags::PATH)?)?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        };
+        Ok((kind, Stamp::of(&stat)))
+    }
+
+    /// Opens the file at `path` for reading. Nothing else is opened: that alone has effects on devices and FIFOs.
+    ///
+    /// # Errors
+    /// As openat2(2) says; EISDIR for a directory, EINVAL for what is no file either.
+    pub fn file(&self, path: &[u8]) -> Result<(OwnedFd, Stamp), Errno> {
+        match self.look(path)?.0 {
+            Kind::File => {}
+            Kind::Directory => return Err(Errno::ISDIR),
+            Kind::Other => return Err(Errno::INVAL),
+        }
+        // It may have become one in the meantime.
+        let file = self.at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let stat = rustix::fs::fstat(&file)?;
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Ok((file, Stamp::of(&stat))),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    /// The names in the directory at `path`, in no order, with what each leads to; at most `most`, and how many there are.
+    /// What cannot be looked at, or leads outside, is left out.
+    ///
+    /// # Errors
+    /// As openat2(2) and getdents(2) say; EAGAIN where it may not wait, as reading a directory always may.
+    pub fn list(&self, path: &[u8], most: usize) -> Result<(Vec<Entry>, usize), Errno> {
+        if self.wait == Wait::No {
+            return Err(Errno::AGAIN);
+        }
+        let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let (mut entries, mut count) = (Vec::new(), 0);
+        let mut whole = path.to_vec();
+        if !whole.is_empty() && !whole.ends_with(b"/") {
+            whole.push(b'/');
+        }
+        let prefix = whole.len();
+        for entry in Dir::read_from(directory)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            count += 1;
+            if entries.len() == most {
+                continue;
+            }
+            whole.truncate(prefix);
+            whole.extend_from_slice(name);
+            if let Ok((kind, stamp)) = self.look(&whole) {
+                entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
+            }
+        }
+        Ok((entries, count))
+    }
+}
+
+/// One name in a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// As the file system has it.
+    pub name: Box<[u8]>,
+    /// What it leads to.
+    pub kind: Kind,
+    /// Of a file: bytes.
+    pub size: u64,
+    /// When it was changed last: seconds since 1970.
+    pub modified: i64,
+}
+
+/// The state that an open file has now.
+///
+/// # Errors
+/// As fstat(2) says.
+pub fn stamp(file: impl AsFd) -> Result<Stamp, Errno> {
+    Ok(Stamp::of(&rustix::fs::fstat(file)?))
+}
+
+/// Reads from `offset` on into `buffer`, until it is full or the file ends, and says how much.
+///
+/// # Errors
+/// As preadv2(2) says; EAGAIN where it would have to wait for some of it.
+pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64, wait: Wait) -> Result<usize, Errno> {
+    let flags = if wait == Wait::No { ReadWriteFlags::NOWAIT } else { ReadWriteFlags::empty() };
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let mut into = [io::IoSliceMut::new(&mut buffer[filled..])];
+        match rustix::io::preadv2(&file, &mut into, offset + filled as u64, flags) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(Errno::INTR) => {}
+            // A file system that cannot say whether it would wait is read by who may.
+            Err(Errno::OPNOTSUPP) if wait == Wait::No => return Err(Errno::AGAIN),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Whether an error is that it would have had to wait.
+pub fn would_wait(error: Errno) -> bool {
+    error == Errno::AGAIN
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

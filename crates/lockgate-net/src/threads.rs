@@ -1,0 +1,107 @@
+//! A few threads for what takes long: a disk that is waited for, a file that is compressed. Never a worker's time.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+/// Jobs that may wait for a thread.
+const WAITING: usize = 1024;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads; they start with the first job, and end with this.
+pub struct Threads {
+    name: &'static str,
+    count: NonZeroUsize,
+    jobs: OnceLock<Option<SyncSender<Job>>>,
+}
+
+/// No thread takes a job: too many wait, or none could be started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("too much waits for a disk")]
+pub struct Busy;
+
+impl Threads {
+    /// So many, called `name` and a number.
+    pub fn new(name: &'static str, count: NonZeroUsize) -> Arc<Self> {
+        Arc::new(Self { name, count, jobs: OnceLock::new() })
+    }
+
+    /// Has `job` done; what it gives comes through the channel. A job for which nobody waits any more when a thread comes
+    /// to it is not done.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn submit<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, Busy> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move || {
+            if !answer.is_closed() {
+                // Who asked may have gone meanwhile.
+                let _ = answer.send(job());
+            }
+        });
+        let jobs = self.jobs.get_or_init(|| self.start()).as_ref().ok_or(Busy)?;
+        jobs.try_send(job).map_err(|_| Busy)?;
+        Ok(answered)
+    }
+
+    fn start(&self) -> Option<SyncSender<Job>> {
+        let (jobs, waiting) = mpsc::sync_channel(WAITING);
+        let waiting = Arc::new(Mutex::new(waiting));
+        let start = |number: usize| {
+            let waiting = Arc::clone(&waiting);
+            thread::Builder::new().name(format!("{}-{number}", self.name)).spawn(move || work(&waiting))
+        };
+        let started = (0..self.count.get()).filter(|number| start(*number).is_ok()).count();
+        (started > 0).then_some(jobs)
+    }
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        // Taken before it is done, so that the others come to the next.
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match job {
+            Ok(job) => job(),
+            Err(_) => return,
+        }
+    }
+}
+
+impl fmt::Debug for Threads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Threads").field("name", &self.name).field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_done_and_past_the_bound_refused() {
+        let threads = Threads::new("test", NonZeroUsize::MIN);
+        let (go, wait) = mpsc::channel::<()>();
+        let (begun, began) = mpsc::channel();
+        let first = threads
+            .submit(move || {
+                begun.send(()).unwrap();
+                wait.recv().unwrap();
+                1
+            })
+            .unwrap();
+        began.recv().unwrap();
+        let mut others: Vec<_> = (0..WAITING).map(|number| threads.submit(move || number).unwrap()).collect();
+        assert_eq!(threads.submit(|| ()).unwrap_err(), Busy);
+        go.send(()).unwrap();
+        assert_eq!(first.blocking_recv(), Ok(1));
+        assert_eq!(others.pop().unwrap().blocking_recv(), Ok(WAITING - 1));
+    }
+}
