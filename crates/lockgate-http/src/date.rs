@@ -1,11 +1,13 @@
-//! Days of the calendar, and the date as HTTP writes it.
+//! Days of the calendar, and the date as HTTP writes and reads it.
 //!
-//! Knows no clock: seconds since 1970 come in, leap seconds do not exist, years go to 9999.
+//! Knows no clock: seconds since 1970 come in and go out, leap seconds do not exist, years go to 9999.
 
 /// Length of [`imf_fixdate`].
 pub const LENGTH: usize = 29;
 
 const WEEKDAYS: &[u8; 21] = b"SunMonTueWedThuFriSat";
+/// What follows a weekday's first three letters.
+const WEEKDAY_ENDS: [&[u8]; 7] = [b"day", b"day", b"sday", b"nesday", b"rsday", b"day", b"urday"];
 const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
 /// The last second of the year 9999: what is later is shown as that.
 const LAST: u64 = 253_402_300_799;
@@ -86,6 +88,117 @@ pub fn imf_fixdate(unix_seconds: u64) -> [u8; LENGTH] {
     out
 }
 
+/// Reads a date in any of the three forms that a recipient must know (RFC 9110 §5.6.7): seconds since 1970.
+///
+/// `now`, in the same seconds, tells the century of a year that has two digits. `None` if it is no date, or one before
+/// 1970. Which weekday it is said to be is nothing to us; a leap second is the second after it.
+pub fn parse(value: &[u8], now: u64) -> Option<u64> {
+    let mut text = Text(value);
+    let weekday = text.name(WEEKDAYS)?;
+    let (year, month, day, time);
+    if text.takes(b", ") {
+        // Sun, 06 Nov 1994 08:49:37 GMT
+        day = text.number(2)?;
+        month = text.between(b" ", |text| text.name(MONTHS), b" ")? as u64 + 1;
+        year = text.number(4)?;
+        time = text.between(b" ", Text::time, b" GMT")?;
+    } else if text.takes(b" ") {
+        // Sun Nov  6 08:49:37 1994
+        month = text.name(MONTHS)? as u64 + 1;
+        day =
+            if text.takes(b"  ") { text.number(1)? } else { text.between(b" ", |text| text.number(2), b"")? };
+        time = text.between(b" ", Text::time, b" ")?;
+        year = text.number(4)?;
+    } else {
+        // Sunday, 06-Nov-94 08:49:37 GMT
+        text.takes(WEEKDAY_ENDS[weekday]).then_some(())?;
+        day = text.between(b", ", |text| text.number(2), b"-")?;
+        month = text.name(MONTHS)? as u64 + 1;
+        let of_century = text.between(b"-", |text| text.number(2), b" ")?;
+        time = text.time()?;
+        text.takes(b" GMT").then_some(())?;
+        year = full_year(of_century, (month, day, time), now);
+    }
+    let fits = text.0.is_empty() && year >= 1970 && (1..=days_of(year, month)).contains(&day);
+    fits.then(|| days_since_1970(year, month, day) * 86_400 + time)
+}
+
+/// RFC 9110 §5.6.7: a date that appears to be more than 50 years in the future is in the latest year before that has
+/// the same last two digits.
+fn full_year(of_century: u64, of_year: (u64, u64, u64), now: u64) -> u64 {
+    let at = Calendar::of_unix(now);
+    let farthest = u64::from(at.year) + 50;
+    let year = farthest - (farthest - of_century) % 100;
+    let now_of_year = (u64::from(at.month), u64::from(at.day), now % 86_400);
+    if year == farthest && of_year > now_of_year { year - 100 } else { year }
+}
+
+fn days_of(year: u64, month: u64) -> u64 {
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+/// Howard Hinnant's `days_from_civil`, the way back of [`Calendar::of_unix`]; not for years before 1970.
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let month_from_march = (month + 9) % 12;
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// What is left of a date to read.
+struct Text<'a>(&'a [u8]);
+
+impl Text<'_> {
+    /// Dates are case-sensitive.
+    fn takes(&mut self, literal: &[u8]) -> bool {
+        let rest = self.0.strip_prefix(literal);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    fn between<T>(
+        &mut self,
+        before: &[u8],
+        read: impl FnOnce(&mut Self) -> Option<T>,
+        behind: &[u8],
+    ) -> Option<T> {
+        if !self.takes(before) {
+            return None;
+        }
+        read(self).filter(|_| self.takes(behind))
+    }
+
+    fn number(&mut self, digits: usize) -> Option<u64> {
+        let (number, rest) = self.0.split_at_checked(digits)?;
+        self.0 = rest;
+        number.iter().try_fold(0, |number, digit| {
+            digit.is_ascii_digit().then(|| number * 10 + u64::from(digit - b'0'))
+        })
+    }
+
+    /// The place of one of `names`, which have three letters each.
+    fn name(&mut self, names: &[u8]) -> Option<usize> {
+        let (name, rest) = self.0.split_at_checked(3)?;
+        self.0 = rest;
+        names.chunks_exact(3).position(|other| other == name)
+    }
+
+    /// Seconds since midnight.
+    fn time(&mut self) -> Option<u64> {
+        let hour = self.number(2)?;
+        let minute = self.between(b":", |text| text.number(2), b":")?;
+        let second = self.number(2)?;
+        (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3_600 + minute * 60 + second)
+    }
+}
+
 const fn two(n: u8) -> [u8; 2] {
     [b'0' + n / 10, b'0' + n % 10]
 }
@@ -127,5 +240,95 @@ mod tests {
             assert!((tomorrow && now.day <= 31) || next_month && before.day >= 28 || next_year, "{now:?}");
             before = now;
         }
+    }
+
+    /// 2026-11-22 00:00:00.
+    const NOW: u64 = 1_795_305_600;
+
+    /// RFC 9110 §5.6.7.
+    #[test]
+    fn a_date_has_three_forms() {
+        for value in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        {
+            assert_eq!(parse(value.as_bytes(), NOW), Some(784_111_777), "{value}");
+        }
+        for (value, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Thu Jan  1 00:00:00 1970", 0),
+            ("Tue, 29 Feb 2000 00:00:00 GMT", 951_782_400),
+            ("Wed Nov 16 08:49:37 1994", 784_975_777),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", 253_402_300_799),
+            // "60" is in the grammar; this is the leap second before 2017.
+            ("Sat, 31 Dec 2016 23:59:60 GMT", 1_483_228_800),
+            // It was a Sunday: clients that say otherwise mean the same moment.
+            ("Mon, 06 Nov 1994 08:49:37 GMT", 784_111_777),
+        ] {
+            assert_eq!(parse(value.as_bytes(), NOW), Some(seconds), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_or_before_1970_is_none() {
+        for value in [
+            "",
+            "0",
+            "784111777",
+            "Sun",
+            "Sun,",
+            "Sun, 06 Nov 1994 08:49:37",
+            "Sun, 06 Nov 1994 08:49:37 GMT ",
+            " Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Nov 1994 08:49:37 +0000",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+            "Sun, 06-Nov-1994 08:49:37 GMT",
+            "sun, 06 nov 1994 08:49:37 gmt",
+            "Sun, 00 Nov 1994 08:49:37 GMT",
+            "Sun, 31 Nov 1994 08:49:37 GMT",
+            "Tue, 29 Feb 2100 00:00:00 GMT",
+            "Sun, 06 Nov 1994 24:00:00 GMT",
+            "Sun, 06 Nov 1994 08:60:00 GMT",
+            "Sun, 06 Nov 1994 08:49:61 GMT",
+            "Sun, 06 Nov 1994 08:49:3\u{660} GMT",
+            "Sun, 06 Nov -994 08:49:37 GMT",
+            "Wed, 31 Dec 1969 23:59:59 GMT",
+            "Thu, 01 Jan 0000 00:00:00 GMT",
+            "Mon, 01 Jan 0001 00:00:00 GMT",
+            "Sunday, 06-Nov-1994 08:49:37 GMT",
+            "Monnesday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov 6 08:49:37 1994",
+            "Sun Nov   6 08:49:37 1994",
+            "Sun Nov  6 08:49:37 1994 GMT",
+            "Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse(value.as_bytes(), NOW), None, "{value:?}");
+        }
+    }
+
+    /// RFC 9110 §5.6.7: "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST
+    /// interpret a timestamp that appears to be more than 50 years in the future as representing the most recent year in
+    /// the past that had the same last two digits."
+    #[test]
+    fn two_digits_of_a_year_are_at_most_fifty_years_ahead() {
+        let year = |value: &str, now| parse(value.as_bytes(), now).map(|at| Calendar::of_unix(at).year);
+        assert_eq!(year("Friday, 01-Jan-76 00:00:00 GMT", NOW), Some(2076));
+        assert_eq!(year("Sunday, 22-Nov-76 00:00:00 GMT", NOW), Some(2076));
+        assert_eq!(year("Sunday, 22-Nov-76 00:00:01 GMT", NOW), Some(1976));
+        assert_eq!(year("Saturday, 01-Jan-77 00:00:00 GMT", NOW), Some(1977));
+        assert_eq!(year("Sunday, 22-Nov-26 00:00:00 GMT", NOW), Some(2026));
+        // 1969 is farther off than 2069.
+        assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", NOW), Some(2069));
+        assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", 0), None);
+        assert_eq!(year("Tuesday, 01-Jan-69 00:00:00 GMT", u64::MAX), Some(9969));
+    }
+
+    #[test]
+    fn every_day_that_is_written_is_read_back() {
+        for day in 0..60_000 {
+            let seconds = day * 86_400 + day % 86_400;
+            assert_eq!(parse(&imf_fixdate(seconds), NOW), Some(seconds));
+        }
+        assert_eq!(parse(&imf_fixdate(LAST), NOW), Some(LAST));
     }
 }

@@ -29,15 +29,22 @@ macro_rules! known {
 }
 
 known! {
+    AcceptEncoding "Accept-Encoding"
     Connection "Connection"
     ContentLength "Content-Length"
     Date "Date"
     Expect "Expect"
     Forwarded "Forwarded"
     Host "Host"
+    IfMatch "If-Match"
+    IfModifiedSince "If-Modified-Since"
+    IfNoneMatch "If-None-Match"
+    IfRange "If-Range"
+    IfUnmodifiedSince "If-Unmodified-Since"
     KeepAlive "Keep-Alive"
     MaxForwards "Max-Forwards"
     ProxyConnection "Proxy-Connection"
+    Range "Range"
     Te "TE"
     Trailer "Trailer"
     TransferEncoding "Transfer-Encoding"
@@ -50,32 +57,39 @@ known! {
 }
 
 impl Known {
-    fn bit(self) -> u32 {
+    const fn bit(self) -> u32 {
         1 << self as u32
     }
 
     /// What `name` is, whatever its case.
     pub fn of(name: &[u8]) -> Option<Self> {
-        // Length and first letter leave one candidate, which most names of that length are not.
+        // Length and first letter leave one candidate (If-Match and If-Range aside), which most names of that length are not.
         let known = match (name.len(), name.first()? | 0x20) {
             (2, b't') => Self::Te,
             (3, b'v') => Self::Via,
             (4, b'h') => Self::Host,
             (4, b'd') => Self::Date,
+            (5, b'r') => Self::Range,
             (6, b'e') => Self::Expect,
             (7, b'u') => Self::Upgrade,
             (7, b't') => Self::Trailer,
+            (8, b'i') if name[3] | 0x20 == b'm' => Self::IfMatch,
+            (8, b'i') => Self::IfRange,
             (9, b'f') => Self::Forwarded,
             (10, b'c') => Self::Connection,
             (10, b'k') => Self::KeepAlive,
             (12, b'm') => Self::MaxForwards,
             (12, b'x') => Self::XRequestId,
+            (13, b'i') => Self::IfNoneMatch,
             (14, b'c') => Self::ContentLength,
+            (15, b'a') => Self::AcceptEncoding,
             (15, b'x') => Self::XForwardedFor,
             (16, b'p') => Self::ProxyConnection,
             (16, b'x') => Self::XForwardedHost,
+            (17, b'i') => Self::IfModifiedSince,
             (17, b't') => Self::TransferEncoding,
             (17, b'x') => Self::XForwardedProto,
+            (19, b'i') => Self::IfUnmodifiedSince,
             _ => return None,
         };
         is_spelled(known.name().as_bytes(), name).then_some(known)
@@ -200,6 +214,18 @@ impl Fields {
             value: line.value.of(&self.text),
             known: line.known,
         })
+    }
+
+    /// Whether any of these may be there: what most requests do not have costs them one look.
+    #[inline]
+    pub fn may_have(&self, any: &[Known]) -> bool {
+        self.present & any.iter().fold(0, |bits, known| bits | known.bit()) != 0
+    }
+
+    /// The value of a name that may have one line only: `None` if there is none, or there are several.
+    pub fn only(&self, known: Known) -> Option<&[u8]> {
+        let mut values = self.values(known);
+        values.next().filter(|_| values.next().is_none())
     }
 
     /// The values of one name, a line each.

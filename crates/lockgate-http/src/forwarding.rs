@@ -53,7 +53,8 @@ pub fn detach(fields: &mut Fields) {
 /// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who asks, were it in a head,
 /// does not (RFC 9110 §6.5.1): whoever merges the two would be told by a peer what only we say.
 pub fn passes_behind(field: &Field<'_>) -> bool {
-    const NEVER: [&[u8]; 32] = [
+    const NEVER: [&[u8]; 33] = [
+        b"accept-encoding",
         b"age",
         b"authentication-info",
         b"authorization",
@@ -263,7 +264,21 @@ fn is_like_ours(name: &[u8]) -> bool {
     for (usual, byte) in usual.iter_mut().zip(name) {
         *usual = if *byte == b'_' { b'-' } else { *byte };
     }
-    Known::of(usual).is_some()
+    Known::of(usual).is_some_and(|known| !is_for_the_end(known))
+}
+
+/// Whether a field is only known because who has the answer asks for it: to who forwards it, it is like any other.
+fn is_for_the_end(known: Known) -> bool {
+    matches!(
+        known,
+        Known::AcceptEncoding
+            | Known::IfMatch
+            | Known::IfModifiedSince
+            | Known::IfNoneMatch
+            | Known::IfRange
+            | Known::IfUnmodifiedSince
+            | Known::Range
+    )
 }
 
 #[cfg(test)]

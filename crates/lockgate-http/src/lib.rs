@@ -12,12 +12,15 @@
 //! - [`hpack`]: the heads of HTTP/2, compressed.
 //! - [`forwarding`]: what an intermediary must change on the way.
 //! - [`priority`]: which answer is wanted first (RFC 9218).
-//! - [`status`], [`date`]: what codes are called; the date as HTTP writes it.
+//! - [`conditional`], [`etag`]: whether the answer that is there is wanted (RFC 9110 §13).
+//! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
 
 pub mod asked;
+pub mod conditional;
 pub mod date;
+pub mod etag;
 pub mod fields;
 pub mod forwarding;
 pub mod h1;
