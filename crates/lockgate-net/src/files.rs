@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::ReadWriteFlags;
+
+pub use rustix::io::Errno;
 
 /// Whether a call may wait for a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

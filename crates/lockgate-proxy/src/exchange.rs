@@ -53,6 +53,9 @@ pub trait Downstream: Source + Sink {
     /// another request.
     fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool);
 
+    /// Whether [`poll_file`](Self::poll_file) takes any.
+    fn takes_files(&self) -> bool;
+
     /// Takes data of the body from a file, up to `len` bytes from `offset` on, that does not pass through us, and says how
     /// much; `last` when none follows. `None` where it must pass through us: then it is to be read.
     ///

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockgate_http::h1::Limits;
 
+use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::Checker;
 use crate::admit::networks::Networks;
@@ -87,6 +88,8 @@ pub struct Route {
 pub enum Action {
     /// An endpoint.
     Proxy(Proxy),
+    /// A file.
+    Files(Arc<Files>),
     /// We do: look elsewhere.
     Redirect {
         /// Where.

@@ -18,6 +18,7 @@ use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
 use crate::access_log::Log;
+use crate::action::files;
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
 use crate::limits::{self, Limit, PerClient};
 use crate::metrics::WorkerCells;
@@ -105,6 +106,8 @@ pub struct Worker {
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
     pub log: RefCell<Option<Log>>,
+    /// Files that were asked for lately.
+    pub files: files::Cache,
     /// Heads of requests that nobody uses now.
     pub requests: Spare<RequestHead>,
     /// Heads of answers that nobody uses now.
@@ -161,6 +164,7 @@ impl Worker {
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
+            files: files::Cache::default(),
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,

@@ -1,4 +1,5 @@
 //! What is done with a connection or an exchange.
 
+pub mod files;
 pub mod proxy;
 pub mod relay;

@@ -67,6 +67,8 @@ pub enum Fault {
     UpgradeFailed,
     /// We have nothing left to connect with.
     Exhausted,
+    /// A file, or the directory that files are below, cannot be read.
+    FileUnreadable,
 }
 
 /// What there is to say about one fault.
@@ -89,7 +91,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -120,6 +122,7 @@ impl Fault {
         Self::ResponseHeadTooLarge,
         Self::UpgradeFailed,
         Self::Exhausted,
+        Self::FileUnreadable,
     ];
 
     /// The causes are those of the access log. What breaks the protocol is refused by its rules, and the side says
@@ -238,6 +241,9 @@ impl Fault {
                 Lockgate,
                 "this server is at its limits: try again",
             ),
+            Self::FileUnreadable => {
+                row(500, "proxy_internal_error", Cause::Internal, Lockgate, "the file cannot be read")
+            }
         }
     }
 

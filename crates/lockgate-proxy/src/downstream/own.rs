@@ -60,6 +60,8 @@ impl Refusal<'_> {
 pub(super) struct Own<'a> {
     pub(super) status: u16,
     pub(super) location: Option<&'a [u8]>,
+    /// For `Allow`; empty for none.
+    pub(super) allow: &'a str,
     pub(super) media_type: &'a str,
     pub(super) body: &'a [u8],
 }
@@ -67,7 +69,7 @@ pub(super) struct Own<'a> {
 impl Own<'_> {
     /// One that has nothing but its status.
     pub(super) fn of(status: u16) -> Self {
-        Self { status, location: None, media_type: "", body: b"" }
+        Self { status, location: None, allow: "", media_type: "", body: b"" }
     }
 }
 
@@ -145,6 +147,9 @@ impl Serving<'_> {
         let fields = &mut answer.fields;
         if let Some(location) = own.location {
             fields.append(b"Location", location);
+        }
+        if !own.allow.is_empty() {
+            fields.append(b"Allow", own.allow.as_bytes());
         }
         if !own.media_type.is_empty() && !own.body.is_empty() {
             fields.append(b"Content-Type", own.media_type.as_bytes());

@@ -32,6 +32,9 @@ use crate::upstream::{Lease, Private};
 
 use find::Found;
 
+/// The methods that files have (RFC 9110 §9.1).
+const FILES: &str = "GET, HEAD, OPTIONS";
+
 /// What a client's connection does next.
 pub(super) enum Next {
     /// It may bring another request.
@@ -213,9 +216,33 @@ impl<'s> Serving<'s> {
                 .await;
             return Ok(self.proxied(down, head, seen, proxy.tunnel_idle, result, *keep).await);
         }
+        if let (Action::Files(files), Method::Get | Method::Head) = (&route.action, head.method) {
+            guard.watch().hold_to(pace(route.rules.rates));
+            let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
+            let (client, rules) = (&asking.client, &route.rules);
+            let request = Request { worker, head, asked, length, client, values, pattern, rules };
+            let result = files
+                .run(&mut Exchange {
+                    request,
+                    guard,
+                    down,
+                    private: &asking.private,
+                    introduction: &|_| Vec::new(),
+                    cells,
+                    began: seen.began,
+                    keep: *keep,
+                    outcome: &mut seen.outcome,
+                })
+                .await;
+            return Ok(self.proxied(down, head, seen, Duration::ZERO, result, *keep).await);
+        }
         let mut text = worker.blocks.text();
         let own = match &route.action {
             Action::Proxy(_) if head.method == Method::Options => Own::of(204),
+            Action::Files(_) if head.method == Method::Options => Own { allow: FILES, ..Own::of(204) },
+            Action::Files(_) => {
+                return Err(Refusal { allow: FILES.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
+            }
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
             // not see: we do not trace.
             Action::Proxy(_) => {

@@ -184,6 +184,10 @@ impl Downstream for Link {
         self.writer.begin_body(length);
     }
 
+    fn takes_files(&self) -> bool {
+        !self.stream.is_secure()
+    }
+
     fn poll_file(
         &mut self,
         cx: &mut Context<'_>,

@@ -245,6 +245,10 @@ impl Downstream for Stream {
         self.answered = true;
     }
 
+    fn takes_files(&self) -> bool {
+        false
+    }
+
     fn poll_file(
         &mut self,
         _cx: &mut Context<'_>,

@@ -1,0 +1,266 @@
+//! Files below a root: what a path leads to, in which form, and whether the client has it already (RFC 9110 §8, §13, §14).
+//!
+//! # Layout
+//! - [`resolve`]: from a path to a file, a redirect, a directory or nothing.
+//! - [`load`], [`file`]: what is read of a file and held.
+//! - [`cache`]: what a worker keeps of it.
+//! - [`answer`]: which form and which part of it is sent.
+//! - [`delivery`]: the body.
+//! - [`listing`]: a directory as a page.
+
+mod answer;
+mod cache;
+mod delivery;
+mod file;
+mod listing;
+mod load;
+mod resolve;
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use lockgate_http::fields::Known;
+use lockgate_http::head::Method;
+use lockgate_http::media_type;
+use lockgate_http::target;
+use lockgate_net::files::{Errno, Root, Stamp, Wait, would_wait};
+use lockgate_net::threads::Threads;
+
+pub use cache::{Cache, DESCRIPTORS};
+pub use lockgate_net::files::Symlinks;
+
+use crate::answer::Fault;
+use crate::exchange::{Downstream, Exchange, Failure};
+use crate::transform::Template;
+
+use cache::Hit;
+use file::{File, Loaded};
+use resolve::{Resolved, Wanted};
+
+/// The codings of siblings, by their names in fields and behind file names; the best first.
+const CODINGS: [(&str, &str); 3] = [("zstd", ".zst"), ("br", ".br"), ("gzip", ".gz")];
+
+/// How the files of one route are served.
+#[derive(Debug)]
+pub struct Files {
+    /// Their number among those of the process.
+    pub place: usize,
+    /// The directory.
+    pub root: PathBuf,
+    /// Where symbolic links may lead.
+    pub symlinks: Symlinks,
+    /// What is served for a directory: the first of these that is there.
+    pub index: Vec<String>,
+    /// Whether pages are found without their `.html`, and only so.
+    pub clean_urls: bool,
+    /// What is tried instead of the path.
+    pub attempts: Vec<Template>,
+    /// The page that stands for every path that an application has made up.
+    pub spa: Option<Vec<u8>>,
+    /// The page that is sent with 404.
+    pub not_found: Option<Vec<u8>>,
+    /// Whether directories are listed.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served.
+    pub hidden: bool,
+    /// Media types by the end of a name, `.wasm`; they go over those that are known.
+    pub types: Vec<(String, String)>,
+    /// What is said of text.
+    pub charset: Option<String>,
+    /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
+    pub precompressed: bool,
+    /// What waits for a disk.
+    pub threads: Arc<Threads>,
+}
+
+/// What was found for a request.
+enum Found {
+    File(Rc<Hit>),
+    Moved(Vec<u8>),
+    Directory(Vec<u8>),
+    Missing,
+}
+
+/// What a thread or the worker itself brings from the file system.
+enum Brought {
+    /// What was there before is still there.
+    Same,
+    File(Box<Loaded>, u16),
+    Moved(Vec<u8>),
+    Directory(Vec<u8>),
+    Missing,
+}
+
+impl Files {
+    /// Answers a request for a file: GET or HEAD.
+    ///
+    /// # Errors
+    /// When nothing was answered, or the answer has broken off.
+    pub async fn run<D: Downstream>(
+        self: &Arc<Self>,
+        exchange: &mut Exchange<'_, D>,
+    ) -> Result<(), Failure> {
+        let path = self.path(exchange)?;
+        match self.find(exchange, &path).await? {
+            Found::File(hit) => self.send(exchange, &hit).await,
+            Found::Moved(to) => self.redirect(exchange, &to).await,
+            Found::Directory(at) => self.list(exchange, &path, at).await,
+            Found::Missing => Err(Failure::of(Fault::NotFound)),
+        }
+    }
+
+    /// The path that is looked for, decoded.
+    fn path<D>(&self, exchange: &Exchange<'_, D>) -> Result<Vec<u8>, Failure> {
+        let request = &exchange.request;
+        let mut target = Vec::new();
+        request.rules.target.write(request.pattern, &request.values, &mut target);
+        decoded(&target)
+    }
+
+    async fn find<D: Downstream>(
+        self: &Arc<Self>,
+        exchange: &Exchange<'_, D>,
+        path: &[u8],
+    ) -> Result<Found, Failure> {
+        let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
+        let page = takes_pages(exchange, path);
+        // What is asked for as a page may be found where the same path, asked for as a script, is not.
+        let key = if page && self.spa.is_some() { [path, b"\0"].concat() } else { path.to_vec() };
+        let known = worker.files.get(self.place, &key);
+        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now)) {
+            return Ok(Found::File(Rc::clone(hit)));
+        }
+        let attempts = self.attempts.iter().map(|attempt| {
+            let mut target = Vec::new();
+            attempt.render(&exchange.request.values, &mut target);
+            decoded(&target)
+        });
+        let wanted =
+            Wanted { path: path.to_vec(), attempts: attempts.collect::<Result<_, _>>()?, page };
+        let before = known.as_ref().map(|hit| Before::of(hit));
+        let brought = match self.bring(&wanted, before.as_ref(), Wait::No) {
+            Err(error) if would_wait(error) => {
+                let files = Arc::clone(self);
+                let job = move || files.bring(&wanted, before.as_ref(), Wait::Yes);
+                let brought = self.threads.submit(job).map_err(|_| busy())?;
+                let brought = exchange.guard.within(brought).await;
+                brought.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?.map_err(|_| busy())?
+            }
+            brought => brought,
+        };
+        match (brought.map_err(unreadable)?, known) {
+            (Brought::Same, Some(hit)) => {
+                hit.confirm(now);
+                Ok(Found::File(hit))
+            }
+            (Brought::File(loaded, status), _) => {
+                let hit = Hit::new(File::new(*loaded), status, now);
+                worker.files.put(self.place, &key, Rc::clone(&hit));
+                Ok(Found::File(hit))
+            }
+            (other, known) => {
+                if known.is_some() {
+                    worker.files.forget(self.place, &key);
+                }
+                Ok(match other {
+                    Brought::Moved(to) => Found::Moved(to),
+                    Brought::Directory(at) => Found::Directory(at),
+                    _ => Found::Missing,
+                })
+            }
+        }
+    }
+
+    /// Asks the file system, and reads what is found there unless it is what was `before`.
+    fn bring(&self, wanted: &Wanted, before: Option<&Before>, wait: Wait) -> Result<Brought, Errno> {
+        let root = Root::open(&self.root, self.symlinks, wait)?;
+        Ok(match self.resolve(&root, wanted)? {
+            Resolved::File { at, stamp, status } => {
+                if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
+                    return Ok(Brought::Same);
+                }
+                Brought::File(Box::new(Loaded::load(self, &root, &at, wait)?), status)
+            }
+            Resolved::Moved(to) => Brought::Moved(to),
+            Resolved::Directory(at) => Brought::Directory(at),
+            Resolved::Missing => Brought::Missing,
+        })
+    }
+
+    /// The media type of a file by its name, with its charset.
+    fn media_type(&self, at: &[u8]) -> Vec<u8> {
+        let written = self.types.iter().find(|(end, _)| at.ends_with(end.as_bytes()));
+        let media_type = written.map_or_else(|| media_type::of(at), |(_, media_type)| media_type.as_str());
+        let mut said = media_type.as_bytes().to_vec();
+        if let Some(charset) = &self.charset
+            && media_type::is_text(media_type)
+        {
+            said.extend_from_slice(b"; charset=");
+            said.extend_from_slice(charset.as_bytes());
+        }
+        said
+    }
+}
+
+/// What a file was when it was read.
+struct Before {
+    at: Vec<u8>,
+    own: Stamp,
+    siblings: [Option<Stamp>; CODINGS.len()],
+    status: u16,
+    /// Whether no change since could have gone unnoticed.
+    settled: bool,
+}
+
+impl Before {
+    fn of(hit: &Hit) -> Self {
+        let loaded = &hit.file.loaded;
+        Self {
+            at: loaded.at.clone(),
+            own: loaded.own.stamp,
+            siblings: loaded.siblings.each_ref().map(|form| form.as_ref().map(|form| form.stamp)),
+            status: hit.status,
+            settled: hit.file.is_settled(),
+        }
+    }
+
+    /// Whether what is found now is the same.
+    fn is(&self, files: &Files, root: &Root, at: &[u8], stamp: Stamp, status: u16) -> bool {
+        let same = self.settled && self.status == status && self.own == stamp && self.at == at;
+        let is = |(extension, before): (&str, &Option<Stamp>)| {
+            let now = root.look(&[at, extension.as_bytes()].concat()).ok().map(|(_, stamp)| stamp);
+            // One that was left alone for its age is left alone still.
+            before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
+        };
+        let extensions = CODINGS.iter().map(|(_, extension)| *extension);
+        same && (!files.precompressed || extensions.zip(&self.siblings).all(is))
+    }
+}
+
+fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
+    let end = memchr::memchr(b'?', target).unwrap_or(target.len());
+    let malformed = |error: target::TargetError| Failure::because(Fault::Malformed, error.to_string());
+    target::decode(&target[..end]).map(|path| path.into_owned()).map_err(malformed)
+}
+
+/// Whether a request may be for a page that an application makes: scripts and images that are not there are missed by
+/// their names, and a page in place of them would be an error that is harder to find.
+fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let mut accepts = exchange.request.head.fields.named(b"accept");
+    !name.contains(&b'.') || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
+}
+
+fn busy() -> Failure {
+    Failure::because(Fault::QueueFull, "too much waits for a disk")
+}
+
+fn unreadable(error: Errno) -> Failure {
+    let fault = match error {
+        Errno::ACCESS | Errno::PERM => Fault::Forbidden,
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
+        _ => Fault::FileUnreadable,
+    };
+    Failure::because(fault, error.to_string())
+}

@@ -1,0 +1,116 @@
+//! Files that were asked for lately, of one worker: bounded memory, and never older than half a second.
+//!
+//! Two generations: what is asked for is or comes into the young one, and when that is full the old one goes and the young
+//! one takes its place. So it is bounded without a list of who was used last.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::file::File;
+
+/// Bytes of one generation: keys, contents, and what is around them.
+const BYTES: u64 = 16 << 20;
+/// Descriptors of one generation.
+pub const DESCRIPTORS: u64 = 128;
+/// What an entry needs beside its key and content.
+const AROUND: u64 = 512;
+/// Milliseconds for which an entry is taken for what the file system has.
+const TRUSTED: u64 = 500;
+
+/// What a path led to.
+#[derive(Debug)]
+pub(super) struct Hit {
+    pub(super) file: Rc<File>,
+    /// 200, or 404 for the page of what was not found.
+    pub(super) status: u16,
+    checked: Cell<u64>,
+}
+
+impl Hit {
+    pub(super) fn new(file: Rc<File>, status: u16, now: u64) -> Rc<Self> {
+        Rc::new(Self { file, status, checked: Cell::new(now) })
+    }
+
+    /// Whether it needs no look.
+    pub(super) fn is_current(&self, now: u64) -> bool {
+        now < self.checked.get() + TRUSTED
+    }
+
+    /// It was looked at, and is still what it was.
+    pub(super) fn confirm(&self, now: u64) {
+        self.checked.set(now);
+    }
+}
+
+type Generation = HashMap<Box<[u8]>, Rc<Hit>, foldhash::fast::RandomState>;
+
+/// The files of one worker, by what was asked for.
+#[derive(Debug, Default)]
+pub struct Cache {
+    generations: RefCell<Generations>,
+}
+
+#[derive(Debug, Default)]
+struct Generations {
+    young: Generation,
+    old: Generation,
+    bytes: u64,
+    descriptors: u64,
+    key: Vec<u8>,
+}
+
+impl Generations {
+    fn key(&mut self, place: usize, path: &[u8]) {
+        self.key.clear();
+        self.key.extend_from_slice(&(place as u32).to_le_bytes());
+        self.key.extend_from_slice(path);
+    }
+
+    fn insert(&mut self, key: Box<[u8]>, hit: Rc<Hit>) {
+        let (bytes, descriptors) = (hit.file.bytes() + key.len() as u64 + AROUND, hit.file.descriptors());
+        if self.bytes + bytes > BYTES || self.descriptors + descriptors > DESCRIPTORS {
+            self.old = std::mem::take(&mut self.young);
+            (self.bytes, self.descriptors) = (0, 0);
+        }
+        self.bytes += bytes;
+        self.descriptors += descriptors;
+        self.young.insert(key, hit);
+    }
+}
+
+impl Cache {
+    /// What was found for `path` in the files with this number.
+    pub(super) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
+        let generations = &mut *self.generations.borrow_mut();
+        generations.key(place, path);
+        if let Some(hit) = generations.young.get(&*generations.key) {
+            return Some(Rc::clone(hit));
+        }
+        let (key, hit) = generations.old.remove_entry(&*generations.key)?;
+        generations.insert(key, Rc::clone(&hit));
+        Some(hit)
+    }
+
+    /// Keeps what was found.
+    pub(super) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
+        let generations = &mut *self.generations.borrow_mut();
+        generations.key(place, path);
+        let key = generations.key.as_slice().into();
+        generations.old.remove(&*generations.key);
+        generations.insert(key, hit);
+    }
+
+    /// Forgets what was found.
+    pub(super) fn forget(&self, place: usize, path: &[u8]) {
+        let generations = &mut *self.generations.borrow_mut();
+        generations.key(place, path);
+        generations.young.remove(&*generations.key);
+        generations.old.remove(&*generations.key);
+    }
+
+    /// An entry has grown by something that was made of it.
+    pub(super) fn grew(&self, bytes: u64) {
+        self.generations.borrow_mut().bytes += bytes;
+    }
+}

@@ -1,0 +1,111 @@
+//! A file as it is read: its bytes or its descriptor, what it is called by, and its precompressed siblings.
+//!
+//! Runs on a worker where nothing has to be waited for, and on a thread where something has.
+
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
+
+/// Files up to this size are held in memory, and leave with their heads in one write. Of larger ones the descriptor is
+/// held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
+pub(super) const HELD: u64 = 64 * 1024;
+/// How often a file that is being written is read again.
+const ATTEMPTS: usize = 3;
+/// A sibling that is older than its file by more seconds is that of another version.
+const STALE: i64 = 10;
+
+/// One form of a file's content: its own, or compressed.
+#[derive(Debug)]
+pub(super) struct Form {
+    pub(super) stamp: Stamp,
+    pub(super) content: Content,
+    /// With its quotes.
+    pub(super) etag: Vec<u8>,
+    /// Whether it was changed so recently that another change might not be noticed.
+    pub(super) fresh: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Content {
+    Held(Bytes),
+    Open(Arc<OwnedFd>),
+}
+
+impl Form {
+    /// Reads or opens what is at `at`.
+    pub(super) fn load(root: &Root, at: &[u8], wait: Wait) -> Result<Self, Errno> {
+        let mut attempt = 0;
+        loop {
+            let (file, stamp) = root.file(at)?;
+            let fresh = is_fresh(&stamp);
+            let etag = etag(&stamp);
+            if stamp.size > HELD {
+                return Ok(Self { stamp, content: Content::Open(Arc::new(file)), etag, fresh });
+            }
+            let bytes = read(&file, stamp.size, wait)?;
+            attempt += 1;
+            // Overwritten meanwhile, it may be half the one and half the other.
+            if attempt == ATTEMPTS || files::stamp(&file)? == stamp && bytes.len() as u64 == stamp.size {
+                return Ok(Self { stamp, content: Content::Held(bytes), etag, fresh });
+            }
+        }
+    }
+
+    /// The sibling of a file that has this stamp, if there is one that was made of it.
+    pub(super) fn sibling(root: &Root, at: &[u8], of: &Stamp, wait: Wait) -> Result<Option<Self>, Errno> {
+        match Self::load(root, at, wait) {
+            Ok(form) if !is_stale(&form.stamp, of) => Ok(Some(form)),
+            Err(error) if files::would_wait(error) => Err(error),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether the file behind the descriptor is still what it was.
+    pub(super) fn is_unchanged(&self) -> bool {
+        match &self.content {
+            Content::Held(_) => true,
+            Content::Open(file) => files::stamp(file) == Ok(self.stamp),
+        }
+    }
+
+    /// Bytes of it.
+    pub(super) fn len(&self) -> u64 {
+        match &self.content {
+            Content::Held(bytes) => bytes.len() as u64,
+            Content::Open(_) => self.stamp.size,
+        }
+    }
+}
+
+/// Whether a sibling is older than the file that it should be a form of.
+pub(super) fn is_stale(sibling: &Stamp, of: &Stamp) -> bool {
+    sibling.modified.saturating_add(STALE) < of.modified
+}
+
+/// Reads `len` bytes from the front of a file, or what there is of them.
+pub(super) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
+    let read = files::read_at(file, &mut bytes, 0, wait)?;
+    bytes.truncate(read);
+    Ok(bytes.into())
+}
+
+/// From inode, size and the time of the last change: one that is rolled back has another inode or time, and thereby
+/// another tag than the one it replaces.
+fn etag(stamp: &Stamp) -> Vec<u8> {
+    let mut etag = Vec::with_capacity(48);
+    let Stamp { inode, size, modified, modified_nanos, .. } = stamp;
+    // Into a vector it always goes.
+    let _ = write!(etag, "\"{inode:x}-{size:x}-{modified:x}.{modified_nanos:x}\"");
+    etag
+}
+
+/// Kernels before 6.13 give changes within some milliseconds the same time.
+fn is_fresh(stamp: &Stamp) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    stamp.modified.saturating_add(2) > i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,193 @@
+//! From a path to what is served for it, by asking the file system.
+//!
+//! The path is decoded and without dot segments; that it stays below the root is the kernel's to see to.
+
+use std::borrow::Cow;
+
+use lockgate_net::files::{Errno, Kind, Root, Stamp};
+
+use super::Files;
+
+/// What a path leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Resolved {
+    /// A file, by its path below the root.
+    File {
+        at: Vec<u8>,
+        stamp: Stamp,
+        status: u16,
+    },
+    /// The same is found under this path.
+    Moved(Vec<u8>),
+    /// A directory that may be listed, by its path below the root.
+    Directory(Vec<u8>),
+    Missing,
+}
+
+/// Whether an error says no more than that there is nothing: names that cannot be, and links that lead outside.
+fn is_absence(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ISDIR
+            | Errno::NAMETOOLONG
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::INVAL
+            | Errno::ILSEQ
+            | Errno::NXIO
+            | Errno::NODEV
+    )
+}
+
+/// What is at a path, if there is something.
+fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
+    match root.look(at) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_absence(error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn file(root: &Root, at: Vec<u8>, status: u16) -> Result<Option<Resolved>, Errno> {
+    Ok(match look(root, &at)? {
+        Some((Kind::File, stamp)) => Some(Resolved::File { at, stamp, status }),
+        _ => None,
+    })
+}
+
+/// A question: what is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    /// The decoded path.
+    pub(super) path: Vec<u8>,
+    /// What is tried instead of it, in this order; empty where it is the path alone.
+    pub(super) attempts: Vec<Vec<u8>>,
+    /// Whether the application's page may stand for it.
+    pub(super) page: bool,
+}
+
+impl Files {
+    /// What is served for it.
+    pub(super) fn resolve(&self, root: &Root, wanted: &Wanted) -> Result<Resolved, Errno> {
+        let path = [wanted.path.clone()];
+        let attempts = if wanted.attempts.is_empty() { &path[..] } else { &wanted.attempts };
+        for attempt in attempts {
+            match self.find(root, attempt)? {
+                Resolved::Missing => {}
+                found => return Ok(found),
+            }
+        }
+        for (instead, status) in [(self.spa.as_ref().filter(|_| wanted.page), 200), (self.not_found.as_ref(), 404)] {
+            if let Some(at) = instead
+                && let Some(found) = file(root, relative(at).to_vec(), status)?
+            {
+                return Ok(found);
+            }
+        }
+        Ok(Resolved::Missing)
+    }
+
+    fn find(&self, root: &Root, path: &[u8]) -> Result<Resolved, Errno> {
+        let at = relative(path);
+        if !self.hidden && is_hidden(at) {
+            return Ok(Resolved::Missing);
+        }
+        if self.clean_urls
+            && let Some(clean) = self.cleaned(root, path)?
+        {
+            return Ok(Resolved::Moved(clean));
+        }
+        let directory = at.is_empty() || at.ends_with(b"/");
+        let bare = at.strip_suffix(b"/").unwrap_or(at);
+        match look(root, if directory { bare } else { at })? {
+            Some((Kind::Directory, _)) if directory => self.directory(root, at),
+            Some((Kind::File, stamp)) if !directory => {
+                Ok(Resolved::File { at: at.to_vec(), stamp, status: 200 })
+            }
+            Some((Kind::Directory, _)) => {
+                if let Some(page) = self.page(root, at)? {
+                    return Ok(page);
+                }
+                let [at, path] = [at, path].map(|path| [path, b"/"].concat());
+                // A redirect to nothing would only say that there is something.
+                Ok(match self.directory(root, &at)? {
+                    Resolved::Missing => Resolved::Missing,
+                    _ => Resolved::Moved(path),
+                })
+            }
+            None if !directory => Ok(self.page(root, at)?.unwrap_or(Resolved::Missing)),
+            // Clean URLs have no last slash but those of directories.
+            None if self.page(root, bare)?.is_some() => {
+                Ok(Resolved::Moved(path.strip_suffix(b"/").unwrap_or(path).to_vec()))
+            }
+            _ => Ok(Resolved::Missing),
+        }
+    }
+
+    /// The page that a path without an extension stands for.
+    fn page(&self, root: &Root, at: &[u8]) -> Result<Option<Resolved>, Errno> {
+        if !self.clean_urls || at.is_empty() || at.ends_with(b"/") {
+            return Ok(None);
+        }
+        file(root, [at, b".html"].concat(), 200)
+    }
+
+    /// Where the page of a path that spells it out is found.
+    fn cleaned(&self, root: &Root, path: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
+        let Some(stem) = path.strip_suffix(b".html") else { return Ok(None) };
+        let (folder, name) = match memchr::memrchr(b'/', path) {
+            Some(slash) => path.split_at(slash + 1),
+            None => (&b"/"[..], path),
+        };
+        if stem.ends_with(b"/") || file(root, relative(path).to_vec(), 200)?.is_none() {
+            return Ok(None);
+        }
+        let is_index = self.index.iter().any(|index| index.as_bytes() == name);
+        let clean = if is_index { folder } else { stem };
+        // Two slashes at the front would be another host.
+        Ok(Some([b"/", relative(clean)].concat()))
+    }
+
+    fn directory(&self, root: &Root, at: &[u8]) -> Result<Resolved, Errno> {
+        for index in &self.index {
+            if let Some(found) = file(root, [at, index.as_bytes()].concat(), 200)? {
+                return Ok(found);
+            }
+        }
+        Ok(if self.listing { Resolved::Directory(at.to_vec()) } else { Resolved::Missing })
+    }
+}
+
+/// A path as it is looked for below the root.
+pub(super) fn relative(path: &[u8]) -> &[u8] {
+    let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    &path[start..]
+}
+
+/// Whether a name in it begins with a dot; but for `.well-known` (RFC 8615).
+pub(super) fn is_hidden(path: &[u8]) -> bool {
+    memchr::memmem::find(path, b".").is_some()
+        && path.split(|byte| *byte == b'/').any(|name| name.starts_with(b".") && name != b".well-known")
+}
+
+/// A path as a URL has it (RFC 3986 §3.3).
+pub(super) fn escaped(path: &[u8]) -> Cow<'_, [u8]> {
+    let plain = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte)
+    };
+    if path.iter().all(plain) {
+        return Cow::Borrowed(path);
+    }
+    let mut escaped = Vec::with_capacity(path.len() + 32);
+    for byte in path {
+        if plain(byte) {
+            escaped.push(*byte);
+        } else {
+            const HEX: &[u8; 16] = b"0123456789ABCDEF";
+            escaped.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+    Cow::Owned(escaped)
+}
