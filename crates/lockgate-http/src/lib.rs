@@ -13,6 +13,7 @@
 //! - [`forwarding`]: what an intermediary must change on the way.
 //! - [`priority`]: which answer is wanted first (RFC 9218).
 //! - [`conditional`], [`etag`]: whether the answer that is there is wanted (RFC 9110 §13).
+//! - [`range`]: parts of it, and how an answer has several (RFC 9110 §14).
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod h2;
 pub mod head;
 pub mod hpack;
 pub mod priority;
+pub mod range;
 pub mod readings;
 pub mod status;
 pub mod target;
