@@ -23,6 +23,7 @@ use places::{elsewhere, example, join, reading, short};
 pub(crate) use http::WrittenLimit;
 pub(crate) use tables::{Id, Keyed, Named};
 
+mod files;
 mod http;
 mod places;
 mod tables;
@@ -432,6 +433,11 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Method => "a method".to_owned(),
         Kind::Line | Kind::Body | Kind::FieldValue => "a text".to_owned(),
         Kind::Template => "a path or URL with placeholders".to_owned(),
+        Kind::FileName => "the name of a file".to_owned(),
+        Kind::InsidePath => "the path of a file in `root`".to_owned(),
+        Kind::TryPath => "a path to look for in `root`".to_owned(),
+        Kind::MediaType => "a media type such as \"text/html\"".to_owned(),
+        Kind::Token => "a word such as \"utf-8\"".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
         Kind::Suite => "a cipher suite".to_owned(),
@@ -445,6 +451,9 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
         Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
         Kind::Map(Names::Errors, of) => format!("a table of statuses, each with {}", expected(of)),
+        Kind::Map(Names::FileTypes, of) => {
+            format!("a table of endings and paths, each with {}", expected(of))
+        }
         Kind::Map(_, of) => format!("a table of names of fields, each with {}", expected(of)),
         Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
     }

@@ -62,8 +62,8 @@ codes! {
     BadHost "E0033" "The key or an alias of a site is not a host, a port or both.";
     SameHost "E0034" "Two sites serve the same host on the same address; both places are named.";
     BadPath "E0035" "The key of a `path` table, or another path of a URL, cannot be read.";
-    TwoVerbs "E0036" "A table has more than one of `proxy`, `redirect` and `respond`.";
-    NoVerb "E0037" "A site or path has none of `proxy`, `redirect` and `respond`.";
+    TwoVerbs "E0036" "A table has more than one of `proxy`, `root`, `redirect` and `respond`.";
+    NoVerb "E0037" "A site or path has none of `proxy`, `root`, `redirect` and `respond`.";
     UnknownPool "E0038" "No `[pool.NAME]` has this name.";
     BadField "E0039" "The name or value of a field cannot be sent, or the field is not to be changed.";
     BadPlaceholder "E0040" "A placeholder in braces stands for nothing there.";
@@ -92,6 +92,7 @@ codes! {
     Ambiguous "E0114" "Some request would match two routes of a site, or two sites, and neither is more specific; both places are named.";
     UsersUnreadable "E0115" "A file of users cannot be read, or one of its lines is no user and hash.";
     PageUnreadable "E0116" "The page of an error cannot be read, is too long, or its name does not say what it is.";
+    RootUnusable "E0117" "A `root` is no folder.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
@@ -99,6 +100,7 @@ codes! {
     UnreadableLater "W0105" "`user` cannot read a file that is read again when it changes.";
     Unreachable "W0106" "No request can reach the route or the site.";
     CertificateElsewhere "W0107" "No certificate of a site has one of its hosts, so clients refuse it or are refused.";
+    RootMissing "W0108" "A `root` is not there, or cannot be read: its requests are answered with errors until it is.";
 }
 
 impl Code {

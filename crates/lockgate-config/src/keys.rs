@@ -3,6 +3,7 @@
 //! The checker, the reference in `docs/config.md` and the JSON Schema are made from this table, so that
 //! they cannot disagree. Does not check anything itself.
 
+mod files;
 mod pool;
 mod route;
 mod site;
@@ -116,6 +117,16 @@ pub(crate) enum Kind {
     FieldValue,
     /// A text with placeholders, without spaces or control characters.
     Template,
+    /// The name of a file, without a folder.
+    FileName,
+    /// The path of a file within the root of a site.
+    InsidePath,
+    /// The same with placeholders, or of a folder.
+    TryPath,
+    /// `type/subtype`.
+    MediaType,
+    /// A word of letters, digits and marks (RFC 9110 §5.6.2).
+    Token,
     Version,
     Suite,
     Group,
@@ -176,6 +187,8 @@ pub(crate) enum Names {
     RequestFields,
     /// Statuses of errors, from 400 to 599.
     Errors,
+    /// Endings of names with their dot, and paths of requests.
+    FileTypes,
 }
 
 impl Key {
@@ -371,7 +384,7 @@ pub(crate) const ROOT: &[Key] = &[
          `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on that port unless `tls` is given; \
          without a host for every one), or `\"unix:/run/lockgate.sock\"`. Hosts may be IP addresses too; `listen` says \
          which addresses are bound. An exact host wins over `*.`, and that over a port alone. What a site answers is \
-         said by one of `proxy`, `redirect` and `respond`, here or in its `path` tables. The redirect from `ports.http` is \
+         said by one of `proxy`, `root`, `redirect` and `respond`, here or in its `path` tables. The redirect from `ports.http` is \
          for everybody: `allow`, `deny`, `auth` and `limit` hold behind it, as a password that was asked for there would \
          come unencrypted.",
     )

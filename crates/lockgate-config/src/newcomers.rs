@@ -7,14 +7,6 @@
 const LATER: &[(&str, &str)] = &[
     ("tunnel", "remove the table"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
-    ("site.*.root", NO_FILES),
-    ("site.*.clean_urls", NO_FILES),
-    ("site.*.index", NO_FILES),
-    ("site.*.try", NO_FILES),
-    ("site.*.spa", NO_FILES),
-    ("site.*.listing", NO_FILES),
-    ("site.*.not_found", NO_FILES),
-    ("site.*.precompressed", NO_FILES),
     ("site.*.compress", "remove it: answers are passed on as the application encodes them"),
     ("site.*.cache", "write headers = { cache-control = \"no-cache\" }"),
     ("site.*.rewrite_body", "remove it: bodies are passed on as they are"),
@@ -43,7 +35,6 @@ const OTHER_WORDS: &[(&str, &[&str], &str)] = &[
     ("http1", &["grpc", "h2c-prior-knowledge"], "h2c"),
 ];
 
-const NO_FILES: &str = "files are not served yet: proxy to a server that does";
 const BALANCE: &str = "write balance = \"p2c\", \"least\" or \"round-robin\"";
 
 /// Words that are known but not in this version, with one that stands beside them and what helps meanwhile.
@@ -109,6 +100,36 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["client_max_body_size", "max_body", "max_body_size", "request_body", "body_max"],
         "write body = { max = \"10MB\" }",
     ),
+    (
+        &["file_server", "document_root", "documentroot", "static", "webroot", "public", "root_dir", "files"],
+        "write root = \"/srv/www\" in the [site] or path table",
+    ),
+    (
+        &["try_files", "try_file"],
+        "write try = [\"{path}\", \"{path}/\", \"/app.html\"], or spa = true, beside root",
+    ),
+    (&["fallback", "fallback_page", "page_fallback", "single_page"], "write spa = \"/app.html\" beside root"),
+    (
+        &["autoindex", "browse", "directory_listing", "directory_index_listing"],
+        "write listing = true beside root",
+    ),
+    (&["directoryindex", "directory_index", "index_names"], "write index = [\"index.html\"] beside root"),
+    (&["page404", "page_404", "errordocument", "404"], "write not_found = \"/404.html\" beside root"),
+    (
+        &["default_type", "mime_types", "mime", "addtype"],
+        "write types = { \".log\" = \"text/plain\" } beside root",
+    ),
+    (
+        &["gzip_static", "brotli_static", "zstd_static"],
+        "precompressed files are sent unless precompressed = false",
+    ),
+    (&["disable_symlinks", "follow_symlinks"], "write symlinks = \"inside\" or \"follow\" beside root"),
+    (
+        &["open_file_cache", "sendfile", "tcp_nopush", "aio", "directio", "output_buffers"],
+        "remove it: files are cached and sent so without a word",
+    ),
+    (&["server_tokens"], "remove it, or write headers = { server = false }"),
+    (&["charset_types", "override_charset", "adddefaultcharset"], "write charset = \"utf-8\" beside root"),
     (
         &["error_page", "errorfile", "handle_errors", "errors"],
         "write error_pages = { 502 = \"/path/502.html\" }",

@@ -91,7 +91,8 @@ impl PathKey {
 }
 
 impl Pattern {
-    fn parse(path: &str) -> Result<Pattern, PatternError> {
+    /// Parses `"/x"`, `"/x/*"` or `"/x/{id}/y"`.
+    pub(crate) fn parse(path: &str) -> Result<Pattern, PatternError> {
         if path.is_empty() {
             return Err(PatternError::Empty);
         }

@@ -21,6 +21,7 @@ use pool::Pools;
 use view::View;
 
 mod bindings;
+mod files;
 mod health;
 mod placeholders;
 mod pool;

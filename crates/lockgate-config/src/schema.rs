@@ -81,7 +81,10 @@ fn kind(kind: &Kind) -> Value {
         Kind::Limit => pattern("^[0-9]+/[smh]"),
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
         Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),
-        Kind::UrlPath => pattern("^/"),
+        Kind::UrlPath | Kind::InsidePath => pattern("^/"),
+        Kind::TryPath => pattern("^[/{]"),
+        Kind::FileName => pattern("^[^/]+$"),
+        Kind::MediaType => pattern("^.+/.+$"),
         Kind::OneOf(numbers) => json!({ "enum": numbers }),
         Kind::Body => json!({ "type": "string" }),
         Kind::Name
@@ -94,6 +97,7 @@ fn kind(kind: &Kind) -> Value {
         | Kind::Method
         | Kind::Line
         | Kind::FieldValue
+        | Kind::Token
         | Kind::Template => json!({ "type": "string", "minLength": 1 }),
         Kind::List { of, least } => json!({ "type": "array", "items": self::kind(of), "minItems": least }),
         Kind::Table(keys) => table(keys),

@@ -134,6 +134,9 @@ impl Checker<'_> {
 
     fn map_key(&mut self, names: Names, name: &str, entry: &Entry) -> bool {
         let at = &entry.key_at;
+        if names == Names::FileTypes {
+            return self.file_type_key(name, at);
+        }
         if names == Names::Errors {
             if name.len() == 3 && name.parse().is_ok_and(|status: u16| (400..600).contains(&status)) {
                 return true;

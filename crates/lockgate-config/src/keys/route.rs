@@ -12,7 +12,7 @@ use super::{CONNECT, FALSE, Key, Kind, Names, OFF, RESPONSE, TUNNEL_IDLE};
 pub(super) const PROXY: Key = Key::new(
     "proxy",
     Either(&[Target, ENDPOINTS, Table(TO_ENDPOINTS)]),
-    Absent("`redirect`, `respond`, or what the site says"),
+    Absent("`root`, `redirect`, `respond`, or what the site says"),
     r#""unix:/run/app.sock""#,
     "Requests go to an application: `\"pool:NAME\"`, an address, a list of addresses or a table. An address is \
      `\"127.0.0.1:3000\"`, `\"[::1]:3000\"`, `\"app.internal:3000\"` or `\"unix:/run/app.sock\"`, never a URL.",
@@ -24,7 +24,7 @@ const TO_ENDPOINTS: &[Key] = &[TO, TLS_TO, PROTOCOL, PROXY_PROTOCOL];
 pub(super) const REDIRECT: Key = Key::new(
     "redirect",
     Either(&[Template, Table(REDIRECTION)]),
-    Absent("`proxy`, `respond`, or what the site says"),
+    Absent("`proxy`, `root`, `respond`, or what the site says"),
     r#""https://www.example.org{path}""#,
     "Requests are sent elsewhere, with 308. `{host}`, `{path}` and `{query}` stand for those of the request, `{*}` for \
      what the `*` of the path matched (in a site itself: the path without its first `/`), `{id}` for a parameter.",
@@ -45,7 +45,7 @@ const REDIRECTION: &[Key] = &[
 pub(super) const RESPOND: Key = Key::new(
     "respond",
     Either(&[STATUS, Body, Table(RESPONSE_KEYS)]),
-    Absent("`proxy`, `redirect`, or what the site says"),
+    Absent("`proxy`, `root`, `redirect`, or what the site says"),
     r#"{ status = 200, body = "hello {client}\n", type = "text/plain" }"#,
     "Requests are answered here. The short forms are a body and a status.",
 )
@@ -70,7 +70,7 @@ pub(super) const STRIP_PREFIX: Key = Key::new(
     Bool,
     FALSE,
     "true",
-    "Whether the application sees the path without what stands before `/*`.",
+    "Whether the path is sent on, or looked for in `root`, without what stands before `/*`.",
 );
 
 pub(super) const REWRITE: Key = Key::new(

@@ -4,6 +4,9 @@ use super::Kind::{
     Allowance, Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Size, Table, Tables, Word,
 };
 use super::Unset::{Absent, Is, Within};
+use super::files::{
+    CHARSET, CLEAN_URLS, HIDDEN, INDEX, LISTING, NOT_FOUND, PRECOMPRESSED, ROOT, SPA, SYMLINKS, TRY, TYPES,
+};
 use super::route::{
     ALLOW, AUTH, BODY, DENY, ERROR_PAGES, HEADERS, LIMIT, PATHS, PROXY, REDIRECT, REQUEST_HEADERS, RESPOND,
     REWRITE, REWRITE_LOCATION, ROUTE_TIMEOUTS, STRIP_PREFIX,
@@ -145,8 +148,20 @@ pub(super) const SITE: &[Key] = &[
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#),
     PROXY,
+    ROOT,
     REDIRECT,
     RESPOND,
+    INDEX,
+    CLEAN_URLS,
+    TRY,
+    SPA,
+    NOT_FOUND,
+    LISTING,
+    HIDDEN,
+    SYMLINKS,
+    TYPES,
+    CHARSET,
+    PRECOMPRESSED,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,
@@ -167,7 +182,7 @@ pub(super) const SITE: &[Key] = &[
         "",
         "What holds for some paths only. PATH is `\"/x\"` (that path), `\"/x/*\"` (what is below), `\"/x/{id}/y\"` (one \
          segment is a parameter), each also after a method: `\"POST /x\"`. The most specific one is taken; a path that none \
-         matches is answered by the site's own verb, else with 404. A table without `proxy`, `redirect` or `respond` keeps \
+         matches is answered by the site's own verb, else with 404. A table without `proxy`, `root`, `redirect` or `respond` keeps \
          that of its site; everything else is merged over what the site says, by key, and `false` removes.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#),
@@ -175,8 +190,20 @@ pub(super) const SITE: &[Key] = &[
 
 const ROUTE: &[Key] = &[
     PROXY,
+    ROOT,
     REDIRECT,
     RESPOND,
+    INDEX,
+    CLEAN_URLS,
+    TRY,
+    SPA,
+    NOT_FOUND,
+    LISTING,
+    HIDDEN,
+    SYMLINKS,
+    TYPES,
+    CHARSET,
+    PRECOMPRESSED,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,

@@ -87,7 +87,7 @@ fn header(way: &[&'static Key]) -> String {
 /// Adds an entry unless one of that name, or another verb, is there.
 fn add(entries: &mut Vec<String>, entry: &str) {
     let role = |entry: &str| match entry.split(" = ").next().unwrap_or_default() {
-        "proxy" | "redirect" | "respond" => "verb".to_owned(),
+        "proxy" | "root" | "redirect" | "respond" => "verb".to_owned(),
         name => name.to_owned(),
     };
     let there = |one: &String| role(one) == role(entry);

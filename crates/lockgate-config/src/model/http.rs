@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{AcceptProxy, Cidr, Host, ListenAddr, Pattern, Timeouts, Tls};
+use super::{AcceptProxy, Cidr, Files, Host, ListenAddr, Pattern, Timeouts, Tls};
 use crate::place::At;
 
 /// The ports of sites whose key has none.
@@ -137,6 +137,8 @@ pub struct Route {
 pub enum Action {
     /// A pool: an index into `Config::pools`.
     Proxy(usize),
+    /// The files of a folder.
+    Files(Box<Files>),
     /// A redirect.
     Redirect {
         /// The target with its placeholders: `{*}` (only where the pattern has a tail or is `Any`), `{host}`,
@@ -163,7 +165,7 @@ pub struct Answer {
 /// What every request of a route and its answer are held to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
-    /// Whether what stands before the tail of the pattern is taken off the path that is sent on.
+    /// Whether what stands before the tail of the pattern is taken off the path that is sent on, or looked for.
     pub strip_prefix: bool,
     /// The path that is sent on instead, with the placeholders of a redirect. Never beside `strip_prefix`.
     pub rewrite: Option<String>,

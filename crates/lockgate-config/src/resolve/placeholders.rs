@@ -14,14 +14,27 @@ const TEXT: [&str; 4] = ["client", "scheme", "method", "id"];
 impl Resolver<'_> {
     /// Every `{…}` of a target must stand for something: braces do not stand in URLs.
     pub(super) fn target(&mut self, text: &str, at: &At, pattern: &Pattern, route: &At) -> bool {
+        self.placed(text, at, pattern, route, &REQUEST)
+    }
+
+    /// The same where only `always` stands for something, besides what the pattern brings.
+    pub(super) fn placed(
+        &mut self,
+        text: &str,
+        at: &At,
+        pattern: &Pattern,
+        route: &At,
+        always: &[&str],
+    ) -> bool {
         let mut whole = true;
         for found in braces(text) {
             let (name, why) = match found {
                 Brace::Open => ("{", "the closing brace is missing"),
                 Brace::Named("*") if pattern.has_tail() => continue,
                 Brace::Named("*") => ("{*}", "the path has no `*`"),
-                Brace::Named(name) if REQUEST.contains(&name) => continue,
+                Brace::Named(name) if always.contains(&name) => continue,
                 Brace::Named(name) if pattern.params().any(|param| param == name) => continue,
+                Brace::Named(name) if REQUEST.contains(&name) => (name, "it may lead anywhere"),
                 Brace::Named(name) => (name, "the path has no such parameter"),
             };
             whole = false;
@@ -31,7 +44,7 @@ impl Resolver<'_> {
             let shown =
                 if at.text().contains(name) { format!("`{name}`") } else { "a placeholder".to_owned() };
             let message = format!("{shown} stands for nothing here");
-            let cure = format!("write {}", known(pattern, &REQUEST));
+            let cure = format!("write {}", known(pattern, always));
             let pair = (route, "for this path");
             if route.rank() == at.rank() {
                 self.report.push_at(Code::BadPlaceholder, at, message, why, cure);

@@ -12,11 +12,25 @@ use crate::place::At;
 
 use super::{Resolver, View};
 
-const VERBS: [&str; 3] = ["proxy", "redirect", "respond"];
+const VERBS: [&str; 4] = ["proxy", "root", "redirect", "respond"];
 
 /// What only a request that is sent on has.
-const ONLY_PROXIED: [&str; 6] =
-    ["strip_prefix", "rewrite", "request_headers", "body", "timeouts", "rewrite_location"];
+const ONLY_PROXIED: [&str; 5] = ["rewrite", "request_headers", "body", "timeouts", "rewrite_location"];
+
+/// What only files have.
+const ONLY_FILES: [&str; 11] = [
+    "index",
+    "clean_urls",
+    "try",
+    "spa",
+    "not_found",
+    "listing",
+    "hidden",
+    "symlinks",
+    "types",
+    "charset",
+    "precompressed",
+];
 
 impl Resolver<'_> {
     /// One route for each path, then that of the site itself.
@@ -24,7 +38,7 @@ impl Resolver<'_> {
         let any = Pattern::Any;
         let own = self.verb(site);
         let action = match own {
-            Verb::Is(name) => self.action(site, name, &any, &one.at),
+            Verb::Is(name) => self.action(site, site, name, &any, &one.at),
             _ => None,
         };
         let keys = keys::find(site.keys, "path").and_then(|key| key.kind.table()).unwrap_or(&[]);
@@ -33,31 +47,31 @@ impl Resolver<'_> {
             _ => &[],
         };
         if matches!(own, Verb::None) && paths.is_empty() && !one.table.entries.contains_key("path") {
-            let cure =
-                "add proxy = \"127.0.0.1:3000\", redirect = \"https://example.org{path}\" or respond = 404";
+            let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
         let mut routes = Vec::new();
         for path in paths {
             let Id::Path(key) = &path.id else { continue };
             let alone = View { keys, layers: vec![&path.table] };
+            let view = View { keys, layers: vec![&path.table, &one.table] };
             let action = match self.verb(&alone) {
-                Verb::Is(name) => self.action(&alone, name, &key.pattern, &path.at),
+                Verb::Is(name) => self.action(&alone, &view, name, &key.pattern, &path.at),
                 Verb::Broken => None,
                 Verb::None => match own {
+                    Verb::Is("root") => self.files(site, &view, &key.pattern, &path.at),
                     Verb::Is(name) => self.inherited(site, name, action.as_ref(), &key.pattern, &path.at),
                     Verb::Broken => None,
                     Verb::None => {
-                        let cure = "add proxy, redirect or respond here or in its site";
+                        let cure = "add proxy, root, redirect or respond here or in its site";
                         self.no_verb(&path.at, "path", cure);
                         None
                     }
                 },
             };
             if let Some(action) = &action {
-                self.unused_modifiers(&alone, action);
+                self.unused_modifiers(&alone, &[action]);
             }
-            let view = View { keys, layers: vec![&path.table, &one.table] };
             let rules = self.rules(&view, &key.pattern, &path.at);
             let Some(action) = action else { continue };
             routes.push(Route {
@@ -69,9 +83,13 @@ impl Resolver<'_> {
                 rules,
             });
         }
-        let proxied = |action: &Action| matches!(action, Action::Proxy(_));
-        if let (Some(action), false) = (&action, routes.iter().any(|route| proxied(&route.action))) {
-            self.unused_modifiers(site, action);
+        // What was a mistake may have used them.
+        let whole = routes.len() == paths.len() && (action.is_some() || matches!(own, Verb::None));
+        if whole {
+            // The site's own first: what it does is what is said.
+            let actions: Vec<&Action> =
+                action.iter().chain(routes.iter().map(|route| &route.action)).collect();
+            self.unused_modifiers(site, &actions);
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at);
@@ -83,7 +101,7 @@ impl Resolver<'_> {
 
     fn no_verb(&mut self, at: &At, what: &str, cure: &str) {
         let message = format!("this {what} answers nothing");
-        let why = "it has none of `proxy`, `redirect` and `respond`";
+        let why = "it has none of `proxy`, `root`, `redirect` and `respond`";
         self.report.push_at(Code::NoVerb, at, message, why, cure);
     }
 
@@ -109,9 +127,18 @@ impl Resolver<'_> {
         if view.written(first).is_some() { Verb::Is(first) } else { Verb::Broken }
     }
 
-    fn action(&mut self, view: &View<'_>, verb: &str, pattern: &Pattern, route: &At) -> Option<Action> {
+    /// What a verb of `view` does; `merged` has the modifiers that belong to it.
+    fn action(
+        &mut self,
+        view: &View<'_>,
+        merged: &View<'_>,
+        verb: &str,
+        pattern: &Pattern,
+        route: &At,
+    ) -> Option<Action> {
         let written = view.written(verb)?;
         match verb {
+            "root" => self.files(view, merged, pattern, route),
             "proxy" => {
                 let pool = self.proxy(view)?;
                 self.requested(pool);
@@ -159,19 +186,31 @@ impl Resolver<'_> {
         action.cloned()
     }
 
-    fn unused_modifiers(&mut self, view: &View<'_>, action: &Action) {
-        let what = match action {
-            Action::Proxy(_) => return,
+    /// What belongs to a verb that none of `actions` is.
+    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action]) {
+        let Some(first) = actions.first() else { return };
+        let what = match first {
+            Action::Proxy(_) => "requests are sent on, and no files are served",
+            Action::Files(_) => "files are served, and no request is sent on",
             Action::Redirect { .. } => "a redirect is answered here",
             Action::Respond(_) => "`respond` is answered here",
         };
-        for name in ONLY_PROXIED {
+        let proxied = actions.iter().any(|action| matches!(action, Action::Proxy(_)));
+        let served = actions.iter().any(|action| matches!(action, Action::Files(_)));
+        let unused = |used: bool, names: &'static [&'static str], cure| {
+            let names = if used { &[] } else { names };
+            names.iter().map(move |name| (*name, cure))
+        };
+        let names = unused(proxied || served, &["strip_prefix"], "remove it, or write proxy or root")
+            .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
+            .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
+        for (name, cure) in names {
             let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
             if self.warned(Code::NoEffect, at) {
                 continue;
             }
             let message = format!("`{name}` has no effect");
-            self.report.push_at(Code::NoEffect, at, message, what, "remove it, or write proxy");
+            self.report.push_at(Code::NoEffect, at, message, what, cure);
         }
     }
 
@@ -299,13 +338,13 @@ enum Verb {
 }
 
 /// Whether a layer switches a modifier on or off, and where.
-fn on(layer: &Table, name: &str) -> Option<(bool, At)> {
+pub(super) fn on(layer: &Table, name: &str) -> Option<(bool, At)> {
     let written = layer.entries.get(name)?;
     let on = !matches!(written.value, Value::Bool(false) | Value::Invalid);
     Some((on, written.at.clone()))
 }
 
-fn maps<'a>(view: &View<'a>, key: &str) -> Vec<&'a Named> {
+pub(super) fn maps<'a>(view: &View<'a>, key: &str) -> Vec<&'a Named> {
     let maps = view.layers.iter().filter_map(|layer| match layer.entries.get(key) {
         Some(Checked { value: Value::Map(map), .. }) => Some(map),
         _ => None,

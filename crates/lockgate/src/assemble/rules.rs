@@ -187,6 +187,24 @@ pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Opt
     Pattern::parse(&text).map_err(complain).ok()
 }
 
+/// Whether there is a folder to serve, or may be one later.
+pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool {
+    match std::fs::metadata(&files.root) {
+        Ok(metadata) if metadata.is_dir() => true,
+        Ok(_) => {
+            let cure = "name the folder; for one file write try = [\"/name\"] beside it";
+            mistakes.error(Code::RootUnusable, &files.at, "this is no folder", cure);
+            false
+        }
+        Err(error) => {
+            let cure = "make the folder, or correct the path";
+            let message = "this folder cannot be served now";
+            mistakes.warn(Code::RootMissing, &files.at, message, &error.to_string(), cure);
+            true
+        }
+    }
+}
+
 /// Looks elsewhere.
 pub(super) fn redirect(
     mistakes: &mut Mistakes<'_>,

@@ -233,6 +233,13 @@ impl Assembler<'_> {
         let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
             config::Action::Proxy(pool) => self.proxy(site, *pool, &route.rules.timeouts).map(Action::Proxy),
+            // Until the proxy serves files.
+            config::Action::Files(files) => {
+                rules::folder(&mut self.mistakes, files);
+                let cure = "proxy to a server that does";
+                self.mistakes.error(Code::NotYet, &files.at, "files are not served by this build", cure);
+                None
+            }
             config::Action::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }

@@ -133,6 +133,12 @@ fn route(config: &Config, route: &Route) -> Value {
                 }),
             })
         }),
+        Action::Files(files) => json!({
+            "action": "files",
+            "root": files.root.display().to_string(),
+            "index": files.index,
+            "listing": files.listing,
+        }),
         Action::Redirect { to, status } => json!({ "action": "redirect", "to": to, "status": status }),
         Action::Respond(Answer { status, media_type, body }) => {
             json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })

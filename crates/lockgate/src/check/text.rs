@@ -125,6 +125,10 @@ fn action(route: &Value) -> String {
                 route["check"].as_str().map(|check| format!(", checked by {check}")).unwrap_or_default();
             format!("to {}{over}{pool}{check}", join(&route["endpoints"]))
         }
+        "files" => {
+            let listing = if route["listing"] == true { ", folders listed" } else { "" };
+            format!("files of {}{listing}", text(&route["root"]))
+        }
         "redirect" => format!("redirected to {} with {}", text(&route["to"]), route["status"]),
         _ => format!("answered with {}", route["status"]),
     }

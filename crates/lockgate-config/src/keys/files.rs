@@ -1,0 +1,123 @@
+//! The keys of sites and paths that serve files: `root` and what belongs to it.
+
+use super::Kind::{Bool, Either, False, FileName, InsidePath, List, Map, Path, Token, TryPath, Word};
+use super::Unset::{Absent, Is};
+use super::{FALSE, Key, Kind, Names};
+
+/// A verb without which the others change nothing.
+const BESIDE: &str = r#"root = "/srv/www""#;
+
+pub(super) const ROOT: Key = Key::new(
+    "root",
+    Path,
+    Absent("`proxy`, `redirect`, `respond`, or what the site says"),
+    r#""/srv/www""#,
+    "Requests are answered with the files of a folder, and nothing outside of it. The whole path of the request is \
+     looked for in it, also in a path table: with `strip_prefix` without what stands before `/*`. A folder that is not \
+     there yet is a warning, and its requests are answered with 404 until it is.",
+);
+
+pub(super) const INDEX: Key = Key::new(
+    "index",
+    List { of: &FileName, least: 0 },
+    Is(r#"["index.html"]"#),
+    r#"["index.html", "index.htm"]"#,
+    "The files that stand for their folder, of which the first that exists is sent; `[]` is none.",
+)
+.with(BESIDE);
+
+pub(super) const CLEAN_URLS: Key = Key::new(
+    "clean_urls",
+    Bool,
+    FALSE,
+    "true",
+    "Whether `/post` is answered with `post.html`, and `/post.html`, `/post/` and `/blog/index.html` are redirected to \
+     the paths without these endings.",
+)
+.with(BESIDE);
+
+pub(super) const TRY: Key = Key::new(
+    "try",
+    List { of: &TryPath, least: 1 },
+    Absent("the path of the request"),
+    r#"["{path}", "/app.html"]"#,
+    "The paths in `root` that are looked for, of which the first that exists is sent; one that ends in `/` is a folder \
+     with one of its `index`. `{path}` stands for that of the request, `{*}` for what the `*` of the path matched, \
+     `{id}` for a parameter. Not beside `spa`.",
+)
+.with(BESIDE);
+
+pub(super) const SPA: Key = Key::new(
+    "spa",
+    Either(&[Bool, InsidePath]),
+    FALSE,
+    r#""/app.html""#,
+    "A file that is sent, with 200, for what is not there: an application whose pages are paths in the browser only. \
+     `true` is `\"/index.html\"`. A name with an ending, such as `/logo.png`, is still answered with 404.",
+)
+.with(BESIDE);
+
+pub(super) const NOT_FOUND: Key = Key::new(
+    "not_found",
+    Either(&[False, InsidePath]),
+    FALSE,
+    r#""/404.html""#,
+    "A file in `root` that is sent, with 404, for what is not there.",
+)
+.with(BESIDE);
+
+pub(super) const LISTING: Key = Key::new(
+    "listing",
+    Bool,
+    FALSE,
+    "true",
+    "Whether a folder without any of its `index` is answered with a list of what is in it: a page, or JSON for clients \
+     whose `Accept` prefers that.",
+)
+.with(BESIDE);
+
+pub(super) const HIDDEN: Key = Key::new(
+    "hidden",
+    Bool,
+    FALSE,
+    "true",
+    "Whether names that begin with a dot are served. Without, all but `.well-known` are answered with 404.",
+)
+.with(BESIDE);
+
+pub(super) const SYMLINKS: Key = Key::new(
+    "symlinks",
+    Word(&["inside", "follow"]),
+    Is(r#""inside""#),
+    r#""follow""#,
+    "Which symbolic links are followed: those that lead to a place inside of `root`, or all.",
+)
+.with(BESIDE);
+
+pub(super) const TYPES: Key = Key::new(
+    "types",
+    Map(Names::FileTypes, &Kind::MediaType),
+    Is("{}"),
+    r#"{ ".wasm" = "application/wasm", "/feed/*" = "application/rss+xml" }"#,
+    "Media types of files, by the ending of the name or by the path of the request, over the well-known ones. A path is \
+     `\"/x\"` or `\"/x/*\"`; it wins over an ending, and the longer one over the shorter.",
+)
+.with(BESIDE);
+
+pub(super) const CHARSET: Key = Key::new(
+    "charset",
+    Either(&[False, Token]),
+    Is(r#""utf-8""#),
+    r#""iso-8859-1""#,
+    "The `charset` that is told with text, where its media type in `types` names none; `false` tells none.",
+)
+.with(BESIDE);
+
+pub(super) const PRECOMPRESSED: Key = Key::new(
+    "precompressed",
+    Bool,
+    Is("true"),
+    "false",
+    "Whether `app.js.zst`, `app.js.br` and `app.js.gz` beside `app.js` are sent instead of it to clients that take them.",
+)
+.with(BESIDE);

@@ -1,0 +1,58 @@
+//! Files that a route serves.
+
+use std::path::PathBuf;
+
+use crate::pattern::Pattern;
+use crate::place::At;
+
+/// The files of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Files {
+    /// The folder, absolute, not opened yet.
+    pub root: PathBuf,
+    /// Where it was written.
+    pub at: At,
+    /// Names that stand for their folder, best first, each without a `/`; empty is none.
+    pub index: Vec<String>,
+    /// Whether `/post` is `post.html`.
+    pub clean_urls: bool,
+    /// Paths that are looked for, in this order, with the placeholders `{path}`, `{*}` (only where the pattern has a
+    /// tail or is `Any`) and the parameters of the pattern; each begins with `/` or a placeholder, and one that ends
+    /// in `/` is a folder. Empty is the path of the request. Never beside `fallback`.
+    pub attempts: Vec<String>,
+    /// The file that is sent with 200 for what is not there; it begins with `/` and has no dot segment.
+    pub fallback: Option<String>,
+    /// The file that is sent with 404 for what is not there; as `fallback`.
+    pub not_found: Option<String>,
+    /// Whether folders without an index are listed.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served, all but `.well-known`, which always is.
+    pub hidden: bool,
+    /// Which symbolic links are followed.
+    pub symlinks: Symlinks,
+    /// Media types over the well-known ones.
+    pub types: FileTypes,
+    /// The `charset` of text, a token.
+    pub charset: Option<String>,
+    /// Whether `.zst`, `.br` and `.gz` siblings are sent.
+    pub precompressed: bool,
+}
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Those that lead to a place inside of the root.
+    Inside,
+    /// All.
+    Follow,
+}
+
+/// Media types of files. Paths win over extensions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FileTypes {
+    /// By the path of the request, without parameters, the more specific before the less: the first that matches
+    /// holds.
+    pub paths: Vec<(Pattern, String)>,
+    /// By what follows the last dot of the name, in lower case, each once.
+    pub extensions: Vec<(String, String)>,
+}
