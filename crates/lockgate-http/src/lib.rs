@@ -14,11 +14,13 @@
 //! - [`priority`]: which answer is wanted first (RFC 9218).
 //! - [`conditional`], [`etag`]: whether the answer that is there is wanted (RFC 9110 §13).
 //! - [`range`]: parts of it, and how an answer has several (RFC 9110 §14).
+//! - [`coding`]: which content codings a client takes, and Vary (RFC 9110 §12.5).
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
 
 pub mod asked;
+pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod etag;

@@ -1,0 +1,309 @@
+//! Content codings (RFC 9110 §8.4.1) and which of them a client wants (§12.5.3).
+//!
+//! Does not code: it only says which.
+
+use crate::fields::{Fields, Known};
+
+/// A content coding that a representation may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 9659.
+    Zstd,
+    /// RFC 7932.
+    Br,
+    /// RFC 1952.
+    Gzip,
+    /// None.
+    Identity,
+}
+
+impl Coding {
+    /// As Content-Encoding names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zstd => "zstd",
+            Self::Br => "br",
+            Self::Gzip => "gzip",
+            Self::Identity => "identity",
+        }
+    }
+
+    /// Which one a name means, in any case (RFC 9110 §8.4.1); `None` if it is none of these.
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        // §8.4.1.3: x-gzip is gzip.
+        match name.len() {
+            2 if is("br") => Some(Self::Br),
+            4 if is("gzip") => Some(Self::Gzip),
+            4 if is("zstd") => Some(Self::Zstd),
+            6 if is("x-gzip") => Some(Self::Gzip),
+            8 if is("identity") => Some(Self::Identity),
+            _ => None,
+        }
+    }
+}
+
+/// Which codings a client takes, and how gladly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accepted {
+    /// Thousandths, in the order of [`Coding`]; `None` is what it does not take.
+    weights: [Option<u16>; 4],
+}
+
+impl Accepted {
+    /// What is taken by who says nothing of it, or has an empty field. RFC 9110 §12.5.3 would allow any coding for the
+    /// former; no server does that, as clients that cannot decode say nothing.
+    pub const IDENTITY: Self = Self { weights: [None, None, None, Some(0)] };
+
+    /// What the Accept-Encoding of a request says, over all its lines, in one pass.
+    ///
+    /// Of several elements for one coding the first holds. One that is malformed, in its weight or elsewhere, is passed
+    /// over.
+    pub fn of(fields: &Fields) -> Self {
+        if !fields.may_have(&[Known::AcceptEncoding]) {
+            return Self::IDENTITY;
+        }
+        let mut named = [None; 4];
+        let mut others = None;
+        for element in fields.tokens(Known::AcceptEncoding) {
+            let (name, weight) = match memchr::memchr(b';', element) {
+                None => (element, Some(1_000)),
+                Some(at) => (element[..at].trim_ascii_end(), weight(element[at + 1..].trim_ascii_start())),
+            };
+            let Some(weight) = weight else { continue };
+            if name == b"*" {
+                others.get_or_insert(weight);
+            } else if let Some(coding) = Coding::of(name) {
+                named[coding as usize].get_or_insert(weight);
+            }
+        }
+        // §12.5.3: `*` is every coding that is not named. Without either, identity is taken after all others.
+        let mut weights = named.map(|weight| weight.or(others).filter(|weight| *weight > 0));
+        let identity = Coding::Identity as usize;
+        if named[identity].or(others).is_none() {
+            weights[identity] = Some(0);
+        }
+        Self { weights }
+    }
+
+    /// Whether a client takes it.
+    pub fn takes(&self, coding: Coding) -> bool {
+        self.weights[coding as usize].is_some()
+    }
+
+    /// Whether a client takes anything but what has no coding.
+    pub fn takes_any(&self) -> bool {
+        self.weights[..Coding::Identity as usize].iter().any(Option::is_some)
+    }
+
+    /// Which of `offered` is wanted most; of those wanted alike, the one that is offered first.
+    ///
+    /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server answer 406 or disregard the field: send
+    /// what has no coding, as nginx, Apache and Caddy do. A client that forbids identity can read it nevertheless, but
+    /// not a 406.
+    pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
+        let mut best: Option<(Coding, u16)> = None;
+        for coding in offered {
+            let Some(weight) = self.weights[*coding as usize] else { continue };
+            if best.is_none_or(|(_, most)| weight > most) {
+                best = Some((*coding, weight));
+            }
+        }
+        best.map(|(coding, _)| coding)
+    }
+}
+
+/// Thousandths of `q=…` (RFC 9110 §12.4.2); `None` if it is malformed.
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let (b'q' | b'Q', value) = parameter.split_first()? else { return None };
+    let (whole, decimals) = match value.strip_prefix(b"=")? {
+        [whole @ (b'0' | b'1')] => (whole, &[][..]),
+        [whole @ (b'0' | b'1'), b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
+        _ => return None,
+    };
+    let mut thousandths = u16::from(whole - b'0') * 1_000;
+    for (digit, worth) in decimals.iter().zip([100, 10, 1]) {
+        thousandths += digit.is_ascii_digit().then(|| u16::from(digit - b'0') * worth)?;
+    }
+    (thousandths <= 1_000).then_some(thousandths)
+}
+
+/// Says in Vary that a field of the request had a part in the answer (RFC 9110 §12.5.5), unless it is said already.
+pub fn vary(fields: &mut Fields, name: &[u8]) {
+    let said = fields
+        .named(b"vary")
+        .flat_map(|value| value.split(|&byte| byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .any(|said| said == b"*" || said.eq_ignore_ascii_case(name));
+    if !said {
+        fields.append(b"Vary", name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Coding::{Br, Gzip, Identity, Zstd};
+    use super::*;
+    use crate::fields::tests::fields;
+
+    const ALL: [Coding; 4] = [Zstd, Br, Gzip, Identity];
+
+    fn of(value: &str) -> Accepted {
+        Accepted::of(&fields(&[("Accept-Encoding", value)]))
+    }
+
+    /// RFC 9110 §12.5.3.
+    #[test]
+    fn the_one_that_is_wanted_most_is_chosen() {
+        for (value, best) in [
+            ("gzip", Some(Gzip)),
+            ("x-gzip", Some(Gzip)),
+            ("GZip", Some(Gzip)),
+            ("gzip, deflate, br, zstd", Some(Zstd)),
+            ("gzip, deflate, br", Some(Br)),
+            ("deflate", Some(Identity)),
+            ("dcb, dcz", Some(Identity)),
+            ("gzip;q=1.0, br;q=0.5", Some(Gzip)),
+            ("gzip;q=0.001, br;q=0", Some(Gzip)),
+            ("br;q=0.8, gzip;q=0.81, zstd;q=0.799", Some(Gzip)),
+            ("gzip ; q=0.5\t,\tbr;\tq=0.6", Some(Br)),
+            ("gzip;Q=0.5, identity;q=0.4", Some(Gzip)),
+            // The examples of §12.5.3.
+            ("compress, gzip", Some(Gzip)),
+            ("", Some(Identity)),
+            ("*", Some(Zstd)),
+            ("compress;q=0.5, gzip;q=1.0", Some(Gzip)),
+            ("gzip;q=1.0, identity; q=0.5, *;q=0", Some(Gzip)),
+            // "not acceptable"
+            ("gzip;q=0", Some(Identity)),
+            ("gzip;q=0, *", Some(Zstd)),
+            ("zstd;q=0, *;q=0.1", Some(Br)),
+            ("*;q=0, gzip;q=0.1", Some(Gzip)),
+            // "If the representation has no content coding, then it is acceptable by default unless specifically excluded"
+            ("identity;q=0, gzip", Some(Gzip)),
+            ("identity;q=0", None),
+            ("*;q=0", None),
+            ("*;q=0, deflate", None),
+            ("identity;q=0, gzip;q=0.000, br;q=0.0, zstd;q=0.", None),
+            ("*;q=0, identity", Some(Identity)),
+            // Named, it is one like the others.
+            ("identity, gzip;q=0.9", Some(Identity)),
+            ("identity;q=0.5, gzip;q=0.4", Some(Identity)),
+            ("identity;q=0.5, gzip;q=0.5", Some(Gzip)),
+            ("br;q=0.5, *;q=0.6", Some(Zstd)),
+            // The first of several holds.
+            ("gzip;q=0, gzip", Some(Identity)),
+            ("gzip, x-gzip;q=0", Some(Gzip)),
+            ("*;q=0.1, *;q=0", Some(Zstd)),
+        ] {
+            assert_eq!(of(value).best(&ALL), best, "{value}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_ask_gets_no_coding() {
+        assert_eq!(Accepted::of(&fields(&[])), Accepted::IDENTITY);
+        assert_eq!(Accepted::of(&fields(&[("X", "gzip")])), Accepted::IDENTITY);
+        for value in ["", ",", " , ,"] {
+            assert_eq!(of(value), Accepted::IDENTITY, "{value:?}");
+        }
+        assert!(!Accepted::IDENTITY.takes_any());
+        assert!(of("gzip;q=0.1").takes_any() && of("*").takes_any());
+        assert!(!of("identity").takes_any() && !of("gzip;q=0").takes_any());
+    }
+
+    #[test]
+    fn of_those_wanted_alike_the_servers_first_is_chosen() {
+        let accepted = of("gzip, br, zstd");
+        assert_eq!(accepted.best(&[Gzip, Br, Identity]), Some(Gzip));
+        assert_eq!(accepted.best(&[Br, Gzip, Identity]), Some(Br));
+        assert_eq!(accepted.best(&[Identity]), Some(Identity));
+        assert_eq!(accepted.best(&[]), None);
+        // Where identity is not named, whatever is offered before or behind it is wanted more.
+        assert_eq!(accepted.best(&[Identity, Gzip]), Some(Gzip));
+        assert_eq!(of("*").best(&[Identity, Gzip]), Some(Identity));
+        assert_eq!(of("gzip;q=0.5, *;q=0").best(&[Br, Identity]), None);
+    }
+
+    /// RFC 9110 §12.4.2: `qvalue = ( "0" [ "." 0*3DIGIT ] ) / ( "1" [ "." 0*3("0") ] )`.
+    #[test]
+    fn an_element_with_a_malformed_weight_is_passed_over() {
+        for value in [
+            "gzip;",
+            "gzip;q",
+            "gzip;q=",
+            "gzip;q=2",
+            "gzip;q=1.001",
+            "gzip;q=1.1",
+            "gzip;q=0.1234",
+            "gzip;q=-1",
+            "gzip;q=.5",
+            "gzip;q=00",
+            "gzip;q=0,5",
+            "gzip;q=0.5;x=y",
+            "gzip;x=y",
+            "gzip;q =0.5",
+            "gzip;q= 0.5",
+            "gzip;q=0.5 x",
+            "gzip;q=a",
+            "gzip;q=0.a",
+            "gzip;q=\"1\"",
+            "gzip;;q=1",
+            "gzip q=1",
+            "gzip=1",
+            "\"gzip\"",
+            "gzi",
+            "gzipp",
+            "g zip",
+        ] {
+            assert_eq!(of(value), Accepted::IDENTITY, "{value}");
+            assert_eq!(of(&format!("{value}, br;q=0.1")).best(&ALL), Some(Br), "{value}");
+        }
+        // One that forbids identity has to be well-formed.
+        assert_eq!(of("identity;q=0.0000").best(&ALL), Some(Identity));
+        for (text, thousandths) in
+            [("0", 0), ("0.", 0), ("0.5", 500), ("0.05", 50), ("0.123", 123), ("1", 1_000), ("1.000", 1_000)]
+        {
+            assert_eq!(weight(format!("q={text}").as_bytes()), Some(thousandths), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_the_same_on_several_lines() {
+        let of = |lines: &[(&str, &str)]| Accepted::of(&fields(lines));
+        let lines = [("Accept-Encoding", "gzip;q=0.5"), ("x", "y"), ("accept-encoding", "br;q=0.7, *;q=0")];
+        assert_eq!(of(&lines), of(&[("Accept-Encoding", "gzip;q=0.5, br;q=0.7, *;q=0")]));
+        assert_eq!(of(&lines).best(&ALL), Some(Br));
+        assert!(!of(&lines).takes(Zstd) && !of(&lines).takes(Identity) && of(&lines).takes(Gzip));
+    }
+
+    #[test]
+    fn a_megabyte_is_read_once() {
+        for (many, best) in [("gzip;q=0.5,", Gzip), (",", Br), (";q=", Br), ("x,", Br), ("*;q=0.1;", Br)] {
+            let value = format!("{}, br;q=0.4, *;q=0", many.repeat((1 << 20) / many.len()));
+            assert_eq!(of(&value).best(&ALL), Some(best), "{many}");
+        }
+    }
+
+    /// RFC 9110 §12.5.5.
+    #[test]
+    fn vary_says_a_name_once() {
+        let name = b"Accept-Encoding";
+        for (lines, count) in [
+            (&[][..], 1),
+            (&[("Vary", "Origin")], 2),
+            (&[("Vary", "")], 2),
+            (&[("Vary", "X-Accept-Encoding")], 2),
+            (&[("Vary", "accept-encoding")], 1),
+            (&[("Vary", "Origin,Accept-Encoding ")], 1),
+            (&[("Vary", "Origin"), ("vary", "Accept-Encoding")], 2),
+            (&[("Vary", "*")], 1),
+        ] {
+            let mut fields = fields(lines);
+            vary(&mut fields, name);
+            assert_eq!(fields.named(b"vary").count(), count, "{lines:?}");
+            vary(&mut fields, name);
+            assert_eq!(fields.named(b"vary").count(), count, "{lines:?}");
+        }
+    }
+}
