@@ -15,6 +15,7 @@
 //! - [`conditional`], [`etag`]: whether the answer that is there is wanted (RFC 9110 §13).
 //! - [`range`]: parts of it, and how an answer has several (RFC 9110 §14).
 //! - [`coding`]: which content codings a client takes, and Vary (RFC 9110 §12.5).
+//! - [`media_type`]: what a file is by its name, and what of that is text or compressible.
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ pub mod h1;
 pub mod h2;
 pub mod head;
 pub mod hpack;
+pub mod media_type;
 pub mod priority;
 pub mod range;
 pub mod readings;
