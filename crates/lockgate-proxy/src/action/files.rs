@@ -20,8 +20,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use lockgate_http::fields::Known;
-use lockgate_http::head::Method;
+use lockgate_http::coding::Coding;
 use lockgate_http::media_type;
 use lockgate_http::target;
 use lockgate_net::files::{Errno, Root, Stamp, Wait, would_wait};
@@ -32,14 +31,15 @@ pub use lockgate_net::files::Symlinks;
 
 use crate::answer::Fault;
 use crate::exchange::{Downstream, Exchange, Failure};
+use crate::route::Pattern;
 use crate::transform::Template;
 
 use cache::Hit;
 use file::{File, Loaded};
 use resolve::{Resolved, Wanted};
 
-/// The codings of siblings, by their names in fields and behind file names; the best first.
-const CODINGS: [(&str, &str); 3] = [("zstd", ".zst"), ("br", ".br"), ("gzip", ".gz")];
+/// The codings of siblings, and what is behind their names; what is wanted alike goes in this order.
+const CODINGS: [(Coding, &str); 3] = [(Coding::Zstd, ".zst"), (Coding::Br, ".br"), (Coding::Gzip, ".gz")];
 
 /// How the files of one route are served.
 #[derive(Debug)]
@@ -64,14 +64,35 @@ pub struct Files {
     pub listing: bool,
     /// Whether names that begin with a dot are served.
     pub hidden: bool,
-    /// Media types by the end of a name, `.wasm`; they go over those that are known.
-    pub types: Vec<(String, String)>,
+    /// Media types that go over those that are known.
+    pub types: Types,
     /// What is said of text.
     pub charset: Option<String>,
     /// Whether siblings with `.zst`, `.br` and `.gz` are sent to who takes them.
     pub precompressed: bool,
     /// What waits for a disk.
     pub threads: Arc<Threads>,
+}
+
+/// Media types of a route's own.
+#[derive(Debug, Default)]
+pub struct Types {
+    /// By the path of the request: the first that matches holds.
+    pub paths: Vec<(Pattern, String)>,
+    /// By what follows the last dot of the name, in small letters.
+    pub extensions: Vec<(String, String)>,
+}
+
+impl Types {
+    /// That of a file at `at`, which was found for `path`.
+    fn of(&self, path: &[u8], at: &[u8]) -> &str {
+        if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path)) {
+            return media_type;
+        }
+        let extension = media_type::extension(at).unwrap_or_default();
+        let is_its = |(known, _): &&(String, String)| known.as_bytes().eq_ignore_ascii_case(extension);
+        self.extensions.iter().find(is_its).map_or_else(|| media_type::of(at), |(_, media_type)| media_type)
+    }
 }
 
 /// What was found for a request.
@@ -180,7 +201,8 @@ impl Files {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
                     return Ok(Brought::Same);
                 }
-                Brought::File(Box::new(Loaded::load(self, &root, &at, wait)?), status)
+                let loaded = Loaded::load(self, &root, &wanted.path, &at, wait)?;
+                Brought::File(Box::new(loaded), status)
             }
             Resolved::Moved(to) => Brought::Moved(to),
             Resolved::Directory(at) => Brought::Directory(at),
@@ -188,13 +210,11 @@ impl Files {
         })
     }
 
-    /// The media type of a file by its name, with its charset.
-    fn media_type(&self, at: &[u8]) -> Vec<u8> {
-        let written = self.types.iter().find(|(end, _)| at.ends_with(end.as_bytes()));
-        let media_type = written.map_or_else(|| media_type::of(at), |(_, media_type)| media_type.as_str());
-        let mut said = media_type.as_bytes().to_vec();
+    /// The media type of the file at `at`, with its charset.
+    fn media_type(&self, path: &[u8], at: &[u8]) -> Vec<u8> {
+        let mut said = self.types.of(path, at).as_bytes().to_vec();
         if let Some(charset) = &self.charset
-            && media_type::is_text(media_type)
+            && media_type::wants_charset(&said)
         {
             said.extend_from_slice(b"; charset=");
             said.extend_from_slice(charset.as_bytes());

@@ -106,6 +106,17 @@ impl Pattern {
         if self.below { split_behind(path, self.segments.len()) } else { (path, &[]) }
     }
 
+    /// Whether it matches a decoded path.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let mut segments = path.strip_prefix(b"/").unwrap_or(path).split(|byte| *byte == b'/');
+        let fits = |(wanted, found): (&Segment, &[u8])| match wanted {
+            Segment::Literal(text) => **text == *found,
+            Segment::Param(_) => !found.is_empty(),
+        };
+        let all = self.segments.iter().all(|wanted| segments.next().is_some_and(|found| fits((wanted, found))));
+        all && (self.below || segments.next().is_none())
+    }
+
     /// Which segment a parameter is.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         let is_it = |segment: &Segment| matches!(segment, Segment::Param(found) if **found == *name);

@@ -11,6 +11,7 @@ use std::thread;
 
 use lockgate_config as config;
 use lockgate_config::{At, Cidr, Code, Segment};
+use lockgate_proxy::action::files::Types;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
@@ -172,7 +173,16 @@ fn page(path: &Path) -> Result<Page, String> {
 
 /// The paths of `route`.
 pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Option<Pattern> {
-    let config::Pattern::Path { segments, tail } = &route.pattern else { return Some(Pattern::everything()) };
+    pattern_of(mistakes, route, &route.pattern)
+}
+
+/// A pattern in a table of `route`.
+fn pattern_of(
+    mistakes: &mut Mistakes<'_>,
+    route: &config::Route,
+    written: &config::Pattern,
+) -> Option<Pattern> {
+    let config::Pattern::Path { segments, tail } = written else { return Some(Pattern::everything()) };
     let mut text = String::new();
     for segment in segments {
         match segment {
@@ -203,6 +213,30 @@ pub(super) fn folder(mistakes: &mut Mistakes<'_>, files: &config::Files) -> bool
             true
         }
     }
+}
+
+/// What is looked for instead of a path.
+pub(super) fn attempts(
+    mistakes: &mut Mistakes<'_>,
+    route: &config::Route,
+    pattern: &Pattern,
+    files: &config::Files,
+) -> Option<Vec<Template>> {
+    let attempts = files.attempts.iter();
+    attempts.map(|attempt| template(mistakes, route, attempt, Purpose::Target, pattern)).collect()
+}
+
+/// Media types of a route's own.
+pub(super) fn types(
+    mistakes: &mut Mistakes<'_>,
+    route: &config::Route,
+    written: &config::FileTypes,
+) -> Option<Types> {
+    let mut path = |(path, media_type): &(config::Pattern, String)| {
+        pattern_of(mistakes, route, path).map(|pattern| (pattern, media_type.clone()))
+    };
+    let paths = written.paths.iter().map(&mut path).collect::<Option<_>>()?;
+    Some(Types { paths, extensions: written.extensions.clone() })
 }
 
 /// Looks elsewhere.

@@ -1,11 +1,14 @@
 //! Sites as they run: those that share an address become one listener, with one table of hosts and paths.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
+use lockgate_net::threads::Threads;
+use lockgate_proxy::action::files::{Files, Symlinks};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::answer::Pages;
@@ -25,7 +28,13 @@ pub(super) struct Sites {
     /// From a pool's number in the configuration to its place among `upstreams`.
     numbers: HashMap<usize, usize>,
     guards: Guards,
+    /// How many routes serve files.
+    files: usize,
+    threads: Option<Arc<Threads>>,
 }
+
+/// What waits for a disk, or is compressed: enough for a queue of a disk's own, few enough to leave the workers alone.
+const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl Sites {
     /// The pools that sites use, and the files of users.
@@ -233,13 +242,7 @@ impl Assembler<'_> {
         let pattern = rules::pattern(&mut self.mistakes, route)?;
         let action = match &route.action {
             config::Action::Proxy(pool) => self.proxy(site, *pool, &route.rules.timeouts).map(Action::Proxy),
-            // Until the proxy serves files.
-            config::Action::Files(files) => {
-                rules::folder(&mut self.mistakes, files);
-                let cure = "proxy to a server that does";
-                self.mistakes.error(Code::NotYet, &files.at, "files are not served by this build", cure);
-                None
-            }
+            config::Action::Files(files) => self.files(route, &pattern, files).map(Action::Files),
             config::Action::Redirect { to, status } => {
                 rules::redirect(&mut self.mistakes, route, &pattern, to, *status)
             }
@@ -247,6 +250,42 @@ impl Assembler<'_> {
         };
         let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern);
         Some((pattern, site::Route { name: route.name.clone(), action: action?, rules: rules? }))
+    }
+
+    fn files(
+        &mut self,
+        route: &config::Route,
+        pattern: &Pattern,
+        files: &config::Files,
+    ) -> Option<Arc<Files>> {
+        let there = rules::folder(&mut self.mistakes, files);
+        let attempts = rules::attempts(&mut self.mistakes, route, pattern, files);
+        let types = rules::types(&mut self.mistakes, route, &files.types);
+        let place = self.sites.files;
+        self.sites.files += 1;
+        let threads = self.sites.threads.get_or_insert_with(|| Threads::new("disk", DISK_THREADS));
+        let (attempts, types, threads) = (attempts?, types?, Arc::clone(threads));
+        there.then(|| {
+            Arc::new(Files {
+                place,
+                root: files.root.clone(),
+                symlinks: match files.symlinks {
+                    config::Symlinks::Inside => Symlinks::Inside,
+                    config::Symlinks::Follow => Symlinks::Follow,
+                },
+                index: files.index.clone(),
+                clean_urls: files.clean_urls,
+                attempts,
+                spa: files.fallback.clone().map(String::into_bytes),
+                not_found: files.not_found.clone().map(String::into_bytes),
+                listing: files.listing,
+                hidden: files.hidden,
+                types,
+                charset: files.charset.clone(),
+                precompressed: files.precompressed,
+                threads,
+            })
+        })
     }
 
     fn proxy(&mut self, site: &config::Site, number: usize, timeouts: &config::Timeouts) -> Option<Proxy> {

@@ -1,5 +1,6 @@
 //! Which form and which part of a file an answer has, and what it says of it.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -7,9 +8,11 @@ use std::task::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
+use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::files::{Root, Wait};
 
 use super::cache::Hit;
@@ -25,54 +28,109 @@ use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure};
 
 impl Files {
-    /// Sends a file, or says that the client has it.
+    /// Sends a file or parts of it, or says that the client has it.
     pub(super) async fn send<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
         hit: &Hit,
     ) -> Result<(), Failure> {
         let file = &hit.file;
-        let form = file.form(None);
-        let mut answer = ResponseHead::of(hit.status);
-        if hit.status == 200 {
-            let head = exchange.request.head;
+        let (method, asked) = (exchange.request.head.method, &exchange.request.head.fields);
+        let coding = if file.has_siblings() { file.wanted(asked) } else { Coding::Identity };
+        let form = file.form(coding);
+        let size = form.len();
+        let mut media_type = Cow::Borrowed(&*file.loaded.media_type);
+        let mut range = Vec::new();
+        let mut parts = Vec::new();
+        let mut status = hit.status;
+        if status == 200 {
             let validators = Validators { etag: Some(&form.etag), modified: Some(file.modified) };
-            match conditional::evaluate(head.method, &head.fields, &validators, now()) {
-                Outcome::Proceed => {}
-                Outcome::NotModified => answer = ResponseHead::of(304),
-                Outcome::PreconditionFailed => answer = ResponseHead::of(412),
+            status = match conditional::evaluate(method, asked, &validators, now()) {
+                Outcome::Proceed => 200,
+                Outcome::NotModified => 304,
+                Outcome::PreconditionFailed => 412,
+            };
+            if status == 200 && asked.may_have(&[Known::Range]) && conditional::range_applies(asked, &validators, now())
+            {
+                match range::select(method, asked, size) {
+                    Selection::Whole => {}
+                    Selection::Single(part) => {
+                        status = 206;
+                        range::content_range(&mut range, part, size);
+                        parts.push(self.part(exchange, file, coding, part.offset, part.length));
+                    }
+                    Selection::Several(several) => {
+                        status = 206;
+                        let multipart = Multipart::new(several, size, Some(&media_type), boundary()?);
+                        for part in multipart.parts() {
+                            let mut head = Vec::new();
+                            multipart.head(*part, &mut head);
+                            parts.push(Part::Bytes(head.into()));
+                            parts.push(self.part(exchange, file, coding, part.offset, part.length));
+                        }
+                        let mut end = Vec::new();
+                        multipart.end(&mut end);
+                        parts.push(Part::Bytes(end.into()));
+                        media_type = Cow::Owned(multipart.content_type());
+                    }
+                    Selection::Unsatisfiable => {
+                        status = 416;
+                        range::unsatisfied_range(&mut range, size);
+                    }
+                }
             }
         }
+        let mut answer = ResponseHead::of(status);
         let fields = &mut answer.fields;
-        if hit.status == 200 {
+        if file.has_siblings() {
+            fields.append(b"Vary", b"Accept-Encoding");
+        }
+        if hit.status == 200 && status != 412 {
+            fields.append(b"Accept-Ranges", b"bytes");
             fields.append(b"ETag", &form.etag);
             fields.append(b"Last-Modified", &file.last_modified);
-            fields.append(b"Accept-Ranges", b"bytes");
         }
-        let delivery = match answer.status {
-            304 | 412 => Delivery::default(),
-            _ => {
-                answer.fields.append(b"Content-Type", &file.loaded.media_type);
-                Delivery::new([self.whole(exchange, file)])
+        if !range.is_empty() {
+            fields.append(b"Content-Range", &range);
+        }
+        if !matches!(status, 304 | 412 | 416) {
+            fields.append(b"Content-Type", &media_type);
+            if coding != Coding::Identity {
+                fields.append(b"Content-Encoding", coding.name().as_bytes());
             }
-        };
-        self.deliver(exchange, answer, delivery).await
+            if status != 206 {
+                parts.push(self.part(exchange, file, coding, 0, size));
+            }
+        }
+        self.deliver(exchange, answer, Delivery::new(parts)).await
     }
 
-    /// All of a file: from memory, where it is there or must come there.
-    fn whole<D: Downstream>(&self, exchange: &Exchange<'_, D>, file: &Rc<File>) -> Part {
-        let form = file.form(None);
-        if let Content::Held(bytes) = &form.content {
-            return Part::Bytes(bytes.clone());
-        }
-        if !exchange.down.takes_files() {
-            let (bytes, grown) = file.bytes_at_once();
-            exchange.request.worker.files.grew(grown);
-            if let Some(bytes) = bytes {
-                return Part::Bytes(bytes);
+    /// A part of a file: from memory, where it is there or must come there.
+    fn part<D: Downstream>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        file: &Rc<File>,
+        coding: Coding,
+        offset: u64,
+        len: u64,
+    ) -> Part {
+        let form = file.form(coding);
+        let bytes = match &form.content {
+            Content::Held(bytes) => Some(bytes.clone()),
+            Content::Open(_) if exchange.down.takes_files() => None,
+            Content::Open(_) => {
+                let (bytes, grown) = file.bytes_at_once(coding);
+                exchange.request.worker.files.grew(grown);
+                bytes
             }
+        };
+        match bytes {
+            Some(bytes) => {
+                let [start, end] = [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+                Part::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
+            }
+            None => Part::File { file: Rc::clone(file), coding, offset, len },
         }
-        Part::File { file: Rc::clone(file), coding: None, offset: 0, len: form.len() }
     }
 
     /// The same is found elsewhere; the query goes along.
@@ -177,6 +235,14 @@ impl Files {
             Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
         }
     }
+}
+
+/// What parts are told apart by.
+fn boundary() -> Result<Boundary, Failure> {
+    let mut random = [0; 16];
+    let none = |_| Failure::because(Fault::FileUnreadable, "no random numbers");
+    aws_lc_rs::rand::fill(&mut random).map_err(none)?;
+    Ok(Boundary::of(u128::from_ne_bytes(random)))
 }
 
 /// Seconds since 1970.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use lockgate_http::coding::Coding;
 use lockgate_net::files::{self, Errno, Wait};
 use lockgate_net::threads::Threads;
 use tokio::sync::oneshot;
@@ -48,7 +49,7 @@ pub(super) enum Broken {
 #[derive(Debug)]
 pub(super) enum Part {
     Bytes(Bytes),
-    File { file: Rc<File>, coding: Option<usize>, offset: u64, len: u64 },
+    File { file: Rc<File>, coding: Coding, offset: u64, len: u64 },
 }
 
 impl Part {

@@ -74,7 +74,7 @@ impl Files {
         let path = [wanted.path.clone()];
         let attempts = if wanted.attempts.is_empty() { &path[..] } else { &wanted.attempts };
         for attempt in attempts {
-            match self.find(root, attempt)? {
+            match self.lead(root, attempt)? {
                 Resolved::Missing => {}
                 found => return Ok(found),
             }
@@ -89,7 +89,7 @@ impl Files {
         Ok(Resolved::Missing)
     }
 
-    fn find(&self, root: &Root, path: &[u8]) -> Result<Resolved, Errno> {
+    fn lead(&self, root: &Root, path: &[u8]) -> Result<Resolved, Errno> {
         let at = relative(path);
         if !self.hidden && is_hidden(at) {
             return Ok(Resolved::Missing);
