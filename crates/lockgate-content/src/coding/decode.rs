@@ -1,0 +1,293 @@
+//! From coded content back to what it was, in bounded steps: a few bytes can stand for gigabytes.
+//!
+//! Memory of a decoder: the window that the coded form asks for, at most 8 MB with zstd (more is refused, as clients
+//! may: RFC 9659 §3), 16 MB with br (RFC 7932 §9.1; the "large window" beyond it is refused), 32 KB with gzip.
+
+use brotli::enc::StandardAlloc;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
+use flate2::{Decompress, FlushDecompress, Status};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
+
+/// RFC 9659 §3: 8 MB.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+const DEFLATE_WINDOW_LOG: u8 = 15;
+/// How much room is made for one step.
+const STEP: usize = 32 * 1024;
+
+/// A coding that we can undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Coded {
+    /// RFC 8878; several frames follow each other.
+    Zstd,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 1952; several members follow each other.
+    Gzip,
+    /// RFC 9110 §8.4.1.2: zlib's format, and also what some servers send in its place: deflate without it.
+    Deflate,
+}
+
+impl Coded {
+    /// The coding of this name in Content-Encoding, in any case.
+    pub fn of(token: &[u8]) -> Option<Self> {
+        // RFC 9110 §8.4.1.3: x-gzip is the same.
+        let names = [
+            (&b"zstd"[..], Self::Zstd),
+            (b"br", Self::Brotli),
+            (b"gzip", Self::Gzip),
+            (b"x-gzip", Self::Gzip),
+            (b"deflate", Self::Deflate),
+        ];
+        names.into_iter().find(|(name, _)| token.eq_ignore_ascii_case(name)).map(|(_, coded)| coded)
+    }
+}
+
+impl From<super::Coding> for Coded {
+    fn from(coding: super::Coding) -> Self {
+        match coding {
+            super::Coding::Zstd => Self::Zstd,
+            super::Coding::Brotli => Self::Brotli,
+            super::Coding::Gzip => Self::Gzip,
+        }
+    }
+}
+
+/// Why content cannot be decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// More comes out than was allowed.
+    #[error("the decoded content is longer than allowed")]
+    TooLong,
+    /// Not of this coding, damaged, or asking for a larger window than we give.
+    #[error("the content is not what its coding says")]
+    Invalid,
+    /// It ended in the middle.
+    #[error("the coded content ends too early")]
+    Truncated,
+}
+
+/// How far a step went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decoded {
+    /// All input is taken and all that it stands for has been given.
+    NeedsInput,
+    /// The room is used up: call again, with what is left of the input, which may be nothing.
+    NeedsRoom,
+}
+
+/// Decodes one message.
+pub struct Decoder {
+    engine: Engine,
+    left: u64,
+    at: At,
+}
+
+enum Engine {
+    Zstd(DCtx<'static>),
+    Brotli(Box<BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>>),
+    Gzip(Decompress),
+    /// Known by its first two bytes; here is the first.
+    Unknown(Option<u8>),
+    Deflate(Decompress),
+}
+
+/// Where in the coded form a decoder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    Beginning,
+    Middle,
+    /// Behind a frame or a member: another may follow.
+    Between,
+    /// Behind all of it.
+    End,
+}
+
+impl Decoder {
+    /// A decoder that will give at most `max` bytes.
+    pub fn new(coded: Coded, max: u64) -> Self {
+        let engine = match coded {
+            Coded::Zstd => {
+                let mut context = DCtx::create();
+                let max = DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX);
+                context.set_parameter(max).expect("a window that zstd knows");
+                Engine::Zstd(context)
+            }
+            // Strict: without the large window, which would let a few bytes ask for a gigabyte.
+            Coded::Brotli => Engine::Brotli(Box::new(BrotliState::new_strict(
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+                StandardAlloc::default(),
+            ))),
+            Coded::Gzip => Engine::Gzip(Decompress::new_gzip(DEFLATE_WINDOW_LOG)),
+            Coded::Deflate => Engine::Unknown(None),
+        };
+        Self { engine, left: max, at: At::Beginning }
+    }
+
+    /// Decodes from the front of `input`, which is shortened by what was taken, and appends at most `room` bytes to `out`.
+    /// `room` is more than 0.
+    ///
+    /// # Errors
+    /// [`DecodeError::TooLong`] once more than `max` bytes would have come out, [`DecodeError::Invalid`]; the decoder is of
+    /// no use after either. What `out` got before is right.
+    pub fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+        room: usize,
+    ) -> Result<Decoded, DecodeError> {
+        let end = out.len().saturating_add(room);
+        loop {
+            if out.len() >= end {
+                return Ok(Decoded::NeedsRoom);
+            }
+            if self.at == At::Between && !input.is_empty() {
+                self.another(input);
+            }
+            if self.at == At::End {
+                // What is behind the end belongs to nobody: left out, as browsers and gzip do.
+                *input = &[];
+            }
+            if matches!(self.at, At::Between | At::End) {
+                return Ok(Decoded::NeedsInput);
+            }
+            if let Engine::Unknown(first) = &mut self.engine {
+                let Some((byte, rest)) = input.split_first() else { return Ok(Decoded::NeedsInput) };
+                self.at = At::Middle;
+                match *first {
+                    None => {
+                        *first = Some(*byte);
+                        *input = rest;
+                    }
+                    Some(first) => self.engine = Engine::Deflate(deflate(first, *byte)?),
+                }
+                continue;
+            }
+            // One byte more than allowed, to see that there is more.
+            let allowed = usize::try_from(self.left.saturating_add(1)).unwrap_or(usize::MAX);
+            let room = STEP.min(end - out.len()).min(allowed);
+            let (before, had) = (out.len(), input.len());
+            out.resize(before + room, 0);
+            let given = self.run(input, &mut out[before..]);
+            out.truncate(before + *given.as_ref().unwrap_or(&0));
+            let given = given?;
+            if given as u64 > self.left {
+                out.pop();
+                return Err(DecodeError::TooLong);
+            }
+            self.left -= given as u64;
+            if matches!(self.at, At::Between | At::End) {
+                continue;
+            }
+            let taken = had - input.len();
+            if taken > 0 {
+                self.at = At::Middle;
+            }
+            if given < room && input.is_empty() {
+                return Ok(Decoded::NeedsInput);
+            }
+            if given == 0 && taken == 0 {
+                return Err(DecodeError::Invalid);
+            }
+        }
+    }
+
+    /// One call of the engine: how much it has written to `out`. Says where it is if that is an end.
+    fn run(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<usize, DecodeError> {
+        let (taken, given) = match &mut self.engine {
+            Engine::Zstd(context) => {
+                let (mut from, mut to) = (InBuffer::around(input), OutBuffer::around(out));
+                let left = context.decompress_stream(&mut to, &mut from).map_err(|_| DecodeError::Invalid)?;
+                if left == 0 {
+                    self.at = At::Between;
+                }
+                (from.pos, to.pos())
+            }
+            Engine::Brotli(state) => {
+                let (mut left, mut taken, mut room, mut given) = (input.len(), 0, out.len(), 0);
+                let result = BrotliDecompressStream(
+                    &mut left, &mut taken, input, &mut room, &mut given, out, &mut 0, state,
+                );
+                match result {
+                    BrotliResult::ResultFailure => return Err(DecodeError::Invalid),
+                    BrotliResult::ResultSuccess => self.at = At::End,
+                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+                }
+                (taken, given)
+            }
+            Engine::Gzip(state) => {
+                let (taken, given, ended) = inflate(state, input, out)?;
+                if ended {
+                    self.at = At::Between;
+                }
+                (taken, given)
+            }
+            Engine::Deflate(state) => {
+                let (taken, given, ended) = inflate(state, input, out)?;
+                if ended {
+                    self.at = At::End;
+                }
+                (taken, given)
+            }
+            Engine::Unknown(_) => (0, 0),
+        };
+        *input = &input[taken..];
+        Ok(given)
+    }
+
+    /// There is something behind a frame or a member.
+    fn another(&mut self, input: &[u8]) {
+        match &mut self.engine {
+            // RFC 1952 §2.2: members follow each other. Padding behind the last one is common.
+            Engine::Gzip(_) if input.first() != Some(&0x1f) => self.at = At::End,
+            Engine::Gzip(state) => {
+                *state = Decompress::new_gzip(DEFLATE_WINDOW_LOG);
+                self.at = At::Beginning;
+            }
+            // RFC 8878 §3: frames follow each other, and nothing else does.
+            _ => self.at = At::Beginning,
+        }
+    }
+
+    /// Whether the coded form is complete with what has been taken.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]. No content at all is complete, too: it is what answers without a body have.
+    pub fn end(&self) -> Result<(), DecodeError> {
+        if self.at == At::Middle { Err(DecodeError::Truncated) } else { Ok(()) }
+    }
+}
+
+/// One call of inflate: taken, given, and whether that was the end.
+fn inflate(
+    state: &mut Decompress,
+    input: &[u8],
+    out: &mut [u8],
+) -> Result<(usize, usize, bool), DecodeError> {
+    let (taken, given) = (state.total_in(), state.total_out());
+    let status = state.decompress(input, out, FlushDecompress::None).map_err(|_| DecodeError::Invalid)?;
+    let taken = usize::try_from(state.total_in() - taken).unwrap_or(input.len());
+    let given = usize::try_from(state.total_out() - given).unwrap_or(out.len());
+    Ok((taken, given, status == Status::StreamEnd))
+}
+
+/// What undoes a message that begins with these two bytes, of which it has the first.
+fn deflate(first: u8, second: u8) -> Result<Decompress, DecodeError> {
+    // RFC 1950 §2.2: method 8, and a multiple of 31.
+    let zlib = first & 0x0f == 8 && (u16::from(first) << 8 | u16::from(second)) % 31 == 0;
+    let mut state = Decompress::new(zlib);
+    // One byte alone has no content: it is the header's, or the beginning of a block's.
+    inflate(&mut state, &[first], &mut [0; 8])?;
+    Ok(state)
+}
+
+/// Decodes a whole message.
+///
+/// # Errors
+/// As [`Decoder::step`] and [`Decoder::end`].
+pub fn decode_all(coded: Coded, mut input: &[u8], max: u64) -> Result<Vec<u8>, DecodeError> {
+    let (mut decoder, mut out) = (Decoder::new(coded, max), Vec::new());
+    while decoder.step(&mut input, &mut out, usize::MAX)? == Decoded::NeedsRoom {}
+    decoder.end()?;
+    Ok(out)
+}

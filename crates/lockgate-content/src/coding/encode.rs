@@ -1,0 +1,293 @@
+//! From content to its coded form, piece by piece or whole.
+//!
+//! An [`Encoder`] can be used for one message after the other; [`Encoders`] keeps those that are idle. The same calls
+//! give the same bytes, whatever the encoder was used for before.
+//!
+//! # Memory of an encoder
+//! Windows reach back 1 MB and no further, at any level, and no further than the message is long where that is known.
+//! Measured (`cargo run --release --example speed -- memory`), in KB, at the fastest, the fast, the kept and the last
+//! level:
+//!
+//! | | fastest | fast | kept | last |
+//! |---|---|---|---|---|
+//! | zstd | | | | |
+//! | br | | | | |
+//! | gzip | | | | |
+
+use brotli::enc::StandardAlloc;
+use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderStateStruct};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
+
+use super::Coding;
+
+/// How far back a match may reach, as a power of two: 1 MB. Four streams' worth of what larger windows would cost, for
+/// some tenths of a percent on what is served by the web.
+const WINDOW_LOG: u32 = 20;
+/// The smallest window that all three can have.
+const SMALLEST_WINDOW_LOG: u32 = 10;
+/// deflate has one window: 32 KB.
+const GZIP_WINDOW_LOG: u8 = 15;
+/// Room that is made for output before each step.
+const STEP: usize = 16 * 1024;
+/// Room that is worth a step; also more than deflate needs for the end of a flush.
+const LEAST_ROOM: usize = 1024;
+/// Why none of zstd's calls can fail: it allocates before its first byte and aborts like us without memory, its
+/// settings are within their bounds, and its buffers are ours.
+const ZSTD_CALLED_RIGHT: &str = "zstd fails when called wrongly only";
+
+/// Encodes one message after the other, each with the same coding and level.
+///
+/// A message is any number of [`write`](Self::write) and [`flush`](Self::flush), then [`finish`](Self::finish); or one
+/// [`whole`](Self::whole). One that is not finished is forgotten by [`begin`](Self::begin).
+pub struct Encoder {
+    coding: Coding,
+    level: u8,
+    engine: Engine,
+}
+
+enum Engine {
+    Zstd(CCtx<'static>),
+    /// Cannot be used again: a message has its own, made by its first bytes.
+    Brotli(Box<BrotliEncoderStateStruct<StandardAlloc>>),
+    Gzip(Compress),
+}
+
+impl Encoder {
+    /// An encoder that stands at the beginning of a message of unknown length. A level beyond
+    /// [`Coding::levels`] is the nearest of them.
+    pub fn new(coding: Coding, level: u8) -> Self {
+        let level = level.clamp(*coding.levels().start(), *coding.levels().end());
+        let engine = match coding {
+            Coding::Zstd => Engine::Zstd(zstd_context(level)),
+            Coding::Brotli => Engine::Brotli(brotli_state(level, None)),
+            Coding::Gzip => Engine::Gzip(Compress::new_gzip(Compression::new(level.into()), GZIP_WINDOW_LOG)),
+        };
+        Self { coding, level, engine }
+    }
+
+    /// Its coding.
+    pub fn coding(&self) -> Coding {
+        self.coding
+    }
+
+    /// Its level, within those of its coding.
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// To the beginning of a message, which will have about `length` bytes if that is known: a short one needs less
+    /// memory and time. It may turn out to be longer or shorter.
+    pub fn begin(&mut self, length: Option<u64>) {
+        match &mut self.engine {
+            Engine::Zstd(context) => {
+                context.reset(ResetDirective::SessionOnly).expect("a session can end at any time");
+                set_zstd(context, CParameter::WindowLog(window_log(length)));
+            }
+            Engine::Brotli(state) => *state = brotli_state(self.level, length),
+            Engine::Gzip(state) => state.reset(),
+        }
+    }
+
+    /// Takes `input`, and appends to `out` what has become ready of it, which may be nothing.
+    pub fn write(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        match &mut self.engine {
+            Engine::Zstd(context) => {
+                let mut input = InBuffer::around(input);
+                while input.pos < input.src.len() {
+                    zstd_step(out, |out| context.compress_stream(out, &mut input));
+                }
+            }
+            Engine::Brotli(state) => {
+                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_PROCESS, input, out)
+            }
+            Engine::Gzip(state) => {
+                let before = state.total_in();
+                loop {
+                    let taken = usize::try_from(state.total_in() - before).unwrap_or(input.len());
+                    let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) else { break };
+                    gzip_step(state, rest, FlushCompress::None, out);
+                }
+            }
+        }
+    }
+
+    /// Appends all that is missing for the reader to have everything so far: for answers that come in pieces which
+    /// somebody waits for, such as server-sent events. Costs a few bytes each time, and compression.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        match &mut self.engine {
+            Engine::Zstd(context) => while zstd_step(out, |out| context.flush_stream(out)) > 0 {},
+            Engine::Brotli(state) => {
+                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_FLUSH, &[], out)
+            }
+            // Done when it leaves room: with none left it does not say whether there is more.
+            Engine::Gzip(state) => loop {
+                gzip_step(state, &[], FlushCompress::Sync, out);
+                if out.len() < out.capacity() {
+                    break;
+                }
+            },
+        }
+    }
+
+    /// Appends the end of the message. The encoder then stands at the beginning of another one of unknown length.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        match &mut self.engine {
+            Engine::Zstd(context) => while zstd_step(out, |out| context.end_stream(out)) > 0 {},
+            Engine::Brotli(state) => {
+                brotli_run(state, BrotliEncoderOperation::BROTLI_OPERATION_FINISH, &[], out)
+            }
+            Engine::Gzip(state) => {
+                while gzip_step(state, &[], FlushCompress::Finish, out) != Status::StreamEnd {}
+            }
+        }
+        self.begin(None);
+    }
+
+    /// Appends `input` as a whole message: smaller and faster than in pieces, since its length is known.
+    pub fn whole(&mut self, input: &[u8], out: &mut Vec<u8>) {
+        self.begin(Some(input.len() as u64));
+        if let Engine::Zstd(context) = &mut self.engine {
+            // Chooses tables by it, and says it in the frame's head.
+            context.set_pledged_src_size(Some(input.len() as u64)).expect("right after a reset");
+        }
+        self.write(input, out);
+        self.finish(out);
+    }
+}
+
+/// Encoders between two messages, for one worker: a new one costs more than a short message does.
+///
+/// Keeps at most [`KEPT`] of each coding. Brotli's are not worth keeping: they cannot be used again.
+#[derive(Default)]
+pub struct Encoders {
+    idle: Vec<Encoder>,
+}
+
+/// So many idle encoders of a coding are kept by [`Encoders`].
+pub const KEPT: usize = 4;
+
+impl Encoders {
+    /// None yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An encoder that stands at the beginning of a message of about `length` bytes.
+    pub fn take(&mut self, coding: Coding, level: u8, length: Option<u64>) -> Encoder {
+        let level = level.clamp(*coding.levels().start(), *coding.levels().end());
+        let same = |encoder: &Encoder| encoder.coding == coding && encoder.level == level;
+        let mut encoder = match self.idle.iter().rposition(same) {
+            Some(at) => self.idle.swap_remove(at),
+            None => Encoder::new(coding, level),
+        };
+        encoder.begin(length);
+        encoder
+    }
+
+    /// How many are idle.
+    pub fn idle(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Takes an encoder back, whether or not its message was finished.
+    pub fn give_back(&mut self, encoder: Encoder) {
+        let kept = self.idle.iter().filter(|idle| idle.coding == encoder.coding).count();
+        if encoder.coding != Coding::Brotli && kept < KEPT {
+            self.idle.push(encoder);
+        }
+    }
+}
+
+/// Encodes `input` as one message: for what is kept. The result has no room to spare.
+pub fn encode_all(coding: Coding, level: u8, input: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoder::new(coding, level).whole(input, &mut out);
+    out.shrink_to_fit();
+    out
+}
+
+/// The smallest window for `length` bytes.
+fn window_log(length: Option<u64>) -> u32 {
+    let needed = length.map_or(WINDOW_LOG, |length| u64::BITS - length.saturating_sub(1).leading_zeros());
+    needed.clamp(SMALLEST_WINDOW_LOG, WINDOW_LOG)
+}
+
+fn zstd_context(level: u8) -> CCtx<'static> {
+    let mut context = CCtx::create();
+    set_zstd(&mut context, CParameter::CompressionLevel(level.into()));
+    set_zstd(&mut context, CParameter::WindowLog(WINDOW_LOG));
+    context
+}
+
+fn set_zstd(context: &mut CCtx<'static>, parameter: CParameter) {
+    context.set_parameter(parameter).expect(ZSTD_CALLED_RIGHT);
+}
+
+/// One call with room for output; what it returns is how much it keeps back.
+fn zstd_step(
+    out: &mut Vec<u8>,
+    call: impl FnOnce(&mut OutBuffer<'_, Vec<u8>>) -> Result<usize, zstd::zstd_safe::ErrorCode>,
+) -> usize {
+    make_room(out);
+    let at = out.len();
+    call(&mut OutBuffer::around_pos(out, at)).expect(ZSTD_CALLED_RIGHT)
+}
+
+fn brotli_state(level: u8, length: Option<u64>) -> Box<BrotliEncoderStateStruct<StandardAlloc>> {
+    let mut state = Box::new(BrotliEncoderStateStruct::new(StandardAlloc::default()));
+    state.params.quality = level.into();
+    state.params.lgwin = window_log(length) as i32;
+    state.params.size_hint =
+        length.map_or(0, |length| usize::try_from(length).unwrap_or(usize::MAX).min(1 << 30));
+    state
+}
+
+/// Gives `input`, or flushes or ends what came before, and takes all that comes of it.
+fn brotli_run(
+    state: &mut BrotliEncoderStateStruct<StandardAlloc>,
+    operation: BrotliEncoderOperation,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let (mut left, mut taken) = (input.len(), 0);
+    loop {
+        // With no room for output it keeps all of it in its own storage, from where it is copied once.
+        let (mut room, mut given, mut total) = (0, 0, None);
+        let done = state.compress_stream(
+            operation,
+            &mut left,
+            input,
+            &mut taken,
+            &mut room,
+            &mut [],
+            &mut given,
+            &mut total,
+            &mut |_, _, _, _| (),
+        );
+        assert!(done, "brotli fails when called wrongly only");
+        loop {
+            let mut len = 0;
+            let ready = state.take_output(&mut len);
+            if len == 0 {
+                break;
+            }
+            out.extend_from_slice(&ready[..len]);
+        }
+        let ended = operation != BrotliEncoderOperation::BROTLI_OPERATION_FINISH || state.is_finished();
+        if left == 0 && ended {
+            break;
+        }
+    }
+}
+
+fn gzip_step(state: &mut Compress, input: &[u8], flush: FlushCompress, out: &mut Vec<u8>) -> Status {
+    make_room(out);
+    state.compress_vec(input, out, flush).expect("deflate fails when called wrongly only")
+}
+
+fn make_room(out: &mut Vec<u8>) {
+    if out.capacity() - out.len() < LEAST_ROOM {
+        out.reserve(STEP);
+    }
+}
