@@ -155,13 +155,26 @@ pub struct Field<'a> {
 }
 
 /// The fields of a head.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Fields {
     /// The head as it was received, and behind it what was added.
     text: Vec<u8>,
     lines: Vec<Line>,
     /// A bit for each known name that may be there: most that are asked for are not.
     present: u32,
+}
+
+impl Clone for Fields {
+    fn clone(&self) -> Self {
+        Self { text: self.text.clone(), lines: self.lines.clone(), present: self.present }
+    }
+
+    /// Takes no new memory where there is enough: answers that are always the same are made this way.
+    fn clone_from(&mut self, from: &Self) {
+        self.text.clone_from(&from.text);
+        self.lines.clone_from(&from.lines);
+        self.present = from.present;
+    }
 }
 
 impl Fields {

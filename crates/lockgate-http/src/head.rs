@@ -102,7 +102,7 @@ impl Default for RequestHead {
 }
 
 /// An answer's head. Parsing into one that was used before takes no new memory.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ResponseHead {
     /// Three digits, 100 to 999.
     pub status: u16,
@@ -111,6 +111,18 @@ pub struct ResponseHead {
     /// Its fields.
     pub fields: Fields,
     pub(crate) reason: Span,
+}
+
+impl Clone for ResponseHead {
+    fn clone(&self) -> Self {
+        Self { fields: self.fields.clone(), ..*self }
+    }
+
+    /// As that of its fields.
+    fn clone_from(&mut self, from: &Self) {
+        self.fields.clone_from(&from.fields);
+        (self.status, self.version, self.reason) = (from.status, from.version, from.reason);
+    }
 }
 
 impl ResponseHead {

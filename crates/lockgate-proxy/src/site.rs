@@ -15,7 +15,7 @@ use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
 use crate::h2::Allowance;
 use crate::route::Router;
-use crate::transform::{HeaderRules, TargetRewrite, Template};
+use crate::transform::{Caching, Compress, Cors, HeaderRules, TargetRewrite, Template};
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -133,6 +133,12 @@ pub struct Rules {
     pub limit: Option<Limited>,
     /// Who must say who they are.
     pub auth: Option<Auth>,
+    /// How long answers may be kept.
+    pub cache: Option<Caching>,
+    /// Which answers are compressed.
+    pub compress: Option<Compress>,
+    /// Whose pages may read them.
+    pub cors: Option<Cors>,
     /// Whether `Location` and cookie paths are put back to what the client sees.
     pub rewrite_location: bool,
     /// What is shown instead of our own pages.

@@ -176,7 +176,8 @@ impl Files {
                 Ok(Found::File(hit))
             }
             (Brought::File(loaded, status), _) => {
-                let hit = Hit::new(File::new(*loaded), status, now);
+                let file = File::new(*loaded, exchange.request.rules.compress.as_ref());
+                let hit = Hit::new(file, status, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));
                 Ok(Found::File(hit))
             }

@@ -76,6 +76,15 @@ impl HeaderRules {
         self.rules.is_empty()
     }
 
+    /// Whether it is the same for every message.
+    pub fn is_fixed(&self) -> bool {
+        let fixed = |templates: &Vec<Template>| templates.iter().all(|template| template.fixed().is_some());
+        self.rules.iter().all(|rule| match &rule.op {
+            HeaderOp::Set(templates) | HeaderOp::Add(templates) => fixed(templates),
+            HeaderOp::Remove => true,
+        })
+    }
+
     /// Whether lines of this name that a peer sent go no further: they are set or removed. That holds for trailers as
     /// well, which some add to the head (RFC 9110 §6.5.1).
     pub fn takes_out(&self, name: &[u8]) -> bool {

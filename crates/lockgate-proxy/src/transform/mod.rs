@@ -5,14 +5,25 @@
 //! - [`template`]: texts with placeholders.
 //! - [`target`]: the target that goes to the origin.
 //! - [`headers`]: fields that are set, added and removed.
+//! - [`compress`], [`media_range`]: which answers are compressed.
+//! - [`caching`]: how long they may be kept.
+//! - [`cors`]: whose pages may read them.
 //! - [`location`]: the origin's URLs and cookie paths, as the client must see them.
 
+pub mod caching;
+pub mod compress;
+pub mod cors;
 pub mod headers;
 pub mod location;
+pub mod media_range;
 pub mod target;
 pub mod template;
 
+pub use caching::Caching;
+pub use compress::Compress;
+pub use cors::Cors;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use location::{Origin, Public};
+pub use media_range::MediaRange;
 pub use target::TargetRewrite;
 pub use template::{Purpose, Template, TemplateError, Values};

@@ -1,6 +1,5 @@
 //! Which form and which part of a file an answer has, and what it says of it.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,10 +7,11 @@ use std::task::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use lockgate_content::coding::{Coding as Made, Encoder};
 use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
-use lockgate_http::head::{BodyLength, Method, ResponseHead};
+use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
 use lockgate_net::files::{Root, Wait};
 
@@ -19,13 +19,23 @@ use super::cache::Hit;
 use super::delivery::{Broken, Delivery, Part};
 use super::file::File;
 use super::listing::{self, Listing, Order};
-use super::load::Content;
+use super::load::{Content, encoded_tag};
 use super::resolve::escaped;
 use super::{Files, busy, unreadable};
+use crate::transform::compress;
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure};
+
+/// The fields that make an answer another than the usual one.
+const CONDITIONS: [Known; 5] = [
+    Known::IfMatch,
+    Known::IfNoneMatch,
+    Known::IfModifiedSince,
+    Known::IfUnmodifiedSince,
+    Known::Range,
+];
 
 impl Files {
     /// Sends a file or parts of it, or says that the client has it.
@@ -36,73 +46,146 @@ impl Files {
     ) -> Result<(), Failure> {
         let file = &hit.file;
         let (method, asked) = (exchange.request.head.method, &exchange.request.head.fields);
-        let coding = if file.has_siblings() { file.wanted(asked) } else { Coding::Identity };
+        let coding = self.choose(exchange, file).await?;
+        if hit.status == 200 && !asked.may_have(&CONDITIONS) && file.is_kept(coding) {
+            return self.send_whole(exchange, hit, coding).await;
+        }
         let form = file.form(coding);
-        let size = form.len();
-        let mut media_type = Cow::Borrowed(&*file.loaded.media_type);
-        let mut range = Vec::new();
+        let made;
+        let etag = if file.is_kept(coding) {
+            &form.etag
+        } else {
+            made = encoded_tag(&form.etag, coding);
+            &made
+        };
+        let mut said = Said { status: hit.status, coding, etag, range: Vec::new(), media_type: None };
         let mut parts = Vec::new();
-        let mut status = hit.status;
-        if status == 200 {
-            let validators = Validators { etag: Some(&form.etag), modified: Some(file.modified) };
-            status = match conditional::evaluate(method, asked, &validators, now()) {
+        if hit.status == 200 {
+            let (validators, now) = (Validators { etag: Some(etag), modified: Some(file.modified) }, now());
+            said.status = match conditional::evaluate(method, asked, &validators, now) {
                 Outcome::Proceed => 200,
                 Outcome::NotModified => 304,
                 Outcome::PreconditionFailed => 412,
             };
-            if status == 200 && asked.may_have(&[Known::Range]) && conditional::range_applies(asked, &validators, now())
-            {
-                match range::select(method, asked, size) {
-                    Selection::Whole => {}
-                    Selection::Single(part) => {
-                        status = 206;
-                        range::content_range(&mut range, part, size);
-                        parts.push(self.part(exchange, file, coding, part.offset, part.length));
-                    }
-                    Selection::Several(several) => {
-                        status = 206;
-                        let multipart = Multipart::new(several, size, Some(&media_type), boundary()?);
-                        for part in multipart.parts() {
-                            let mut head = Vec::new();
-                            multipart.head(*part, &mut head);
-                            parts.push(Part::Bytes(head.into()));
-                            parts.push(self.part(exchange, file, coding, part.offset, part.length));
-                        }
-                        let mut end = Vec::new();
-                        multipart.end(&mut end);
-                        parts.push(Part::Bytes(end.into()));
-                        media_type = Cow::Owned(multipart.content_type());
-                    }
-                    Selection::Unsatisfiable => {
-                        status = 416;
-                        range::unsatisfied_range(&mut range, size);
-                    }
+            let ranges = said.status == 200 && asked.may_have(&[Known::Range]);
+            if ranges && conditional::range_applies(asked, &validators, now) {
+                self.select(exchange, file, &mut said, &mut parts)?;
+            }
+        }
+        if matches!(said.status, 200 | 404) {
+            parts.push(match compress::made(coding).filter(|_| !file.is_kept(coding)) {
+                Some(made) => self.encoded(exchange, file, made),
+                None => self.part(exchange, file, coding, 0, form.len()),
+            });
+        }
+        let mut answer = said.head(hit);
+        self.apply(exchange, &mut answer);
+        self.deliver(exchange, &mut answer, Delivery::new(parts)).await
+    }
+
+    /// Sends all of a form, in the way of nearly all answers: what is the same in each of them is made once.
+    async fn send_whole<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        hit: &Hit,
+        coding: Coding,
+    ) -> Result<(), Failure> {
+        let form = hit.file.form(coding);
+        let prepared = hit.prepared(coding, || {
+            let said = Said { status: 200, coding, etag: &form.etag, range: Vec::new(), media_type: None };
+            let mut answer = said.head(hit);
+            if exchange.request.rules.headers.is_fixed() {
+                self.apply(exchange, &mut answer);
+            }
+            answer
+        });
+        let mut answer = exchange.request.worker.answers.take();
+        (*answer).clone_from(prepared);
+        if !exchange.request.rules.headers.is_fixed() {
+            self.apply(exchange, &mut answer);
+        }
+        let part = self.part(exchange, &hit.file, coding, 0, form.len());
+        let sent = self.deliver(exchange, &mut answer, Delivery::new([part])).await;
+        exchange.request.worker.answers.give(answer);
+        sent
+    }
+
+    /// The coding that is sent: of the forms that there are, and those that may be made, the one that is wanted most.
+    async fn choose<D: Downstream>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        file: &File,
+    ) -> Result<Coding, Failure> {
+        let request = &exchange.request;
+        let asked = &request.head.fields;
+        if !file.varies() || !asked.may_have(&[Known::AcceptEncoding]) {
+            return Ok(Coding::Identity);
+        }
+        // A part is one of what stays the same.
+        let compress =
+            request.rules.compress.as_ref().filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
+        let coding = file.wanted(asked, compress);
+        let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
+            return Ok(coding);
+        };
+        let made = exchange.guard.within(file.make(coding, compress, &self.threads)).await;
+        match made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))? {
+            Ok((is_smaller, grown)) => {
+                request.worker.files.grew(grown);
+                Ok(if is_smaller { coding } else { Coding::Identity })
+            }
+            // It was changed, or nobody has the time: it goes as it is.
+            Err(_) => Ok(Coding::Identity),
+        }
+    }
+
+    /// The ranges that are asked for.
+    fn select<D: Downstream>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        file: &Rc<File>,
+        said: &mut Said<'_>,
+        parts: &mut Vec<Part>,
+    ) -> Result<(), Failure> {
+        let (head, coding) = (exchange.request.head, said.coding);
+        let size = file.form(coding).len();
+        match range::select(head.method, &head.fields, size) {
+            Selection::Whole => {}
+            Selection::Single(part) => {
+                said.status = 206;
+                range::content_range(&mut said.range, part, size);
+                parts.push(self.part(exchange, file, coding, part.offset, part.length));
+            }
+            Selection::Several(several) => {
+                let media_type = Some(&*file.loaded.media_type);
+                let multipart = Multipart::new(several, size, media_type, boundary()?);
+                for part in multipart.parts() {
+                    let mut head = Vec::new();
+                    multipart.head(*part, &mut head);
+                    parts.push(Part::Bytes(head.into()));
+                    parts.push(self.part(exchange, file, coding, part.offset, part.length));
                 }
+                let mut end = Vec::new();
+                multipart.end(&mut end);
+                parts.push(Part::Bytes(end.into()));
+                (said.status, said.media_type) = (206, Some(multipart.content_type()));
+            }
+            Selection::Unsatisfiable => {
+                said.status = 416;
+                range::unsatisfied_range(&mut said.range, size);
             }
         }
-        let mut answer = ResponseHead::of(status);
-        let fields = &mut answer.fields;
-        if file.has_siblings() {
-            fields.append(b"Vary", b"Accept-Encoding");
-        }
-        if hit.status == 200 && status != 412 {
-            fields.append(b"Accept-Ranges", b"bytes");
-            fields.append(b"ETag", &form.etag);
-            fields.append(b"Last-Modified", &file.last_modified);
-        }
-        if !range.is_empty() {
-            fields.append(b"Content-Range", &range);
-        }
-        if !matches!(status, 304 | 412 | 416) {
-            fields.append(b"Content-Type", &media_type);
-            if coding != Coding::Identity {
-                fields.append(b"Content-Encoding", coding.name().as_bytes());
-            }
-            if status != 206 {
-                parts.push(self.part(exchange, file, coding, 0, size));
-            }
-        }
-        self.deliver(exchange, answer, Delivery::new(parts)).await
+        Ok(())
+    }
+
+    /// What is too large to be kept is compressed as it is sent.
+    fn encoded<D: Downstream>(&self, exchange: &Exchange<'_, D>, file: &Rc<File>, made: Made) -> Part {
+        let compress = exchange.request.rules.compress.as_ref();
+        let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
+        let len = file.loaded.own.len();
+        let mut encoder = Box::new(Encoder::new(made, level));
+        encoder.begin(Some(len));
+        Part::Encoded { file: Rc::clone(file), encoder: Some(encoder), offset: 0, len }
     }
 
     /// A part of a file: from memory, where it is there or must come there.
@@ -148,7 +231,8 @@ impl Files {
         }
         let mut answer = ResponseHead::of(308);
         answer.fields.append(b"Location", &location);
-        self.deliver(exchange, answer, Delivery::default()).await
+        self.apply(exchange, &mut answer);
+        self.deliver(exchange, &mut answer, Delivery::default()).await
     }
 
     /// Shows what is in a directory.
@@ -180,40 +264,51 @@ impl Files {
         answer.fields.append(b"Content-Type", media_type.as_bytes());
         answer.fields.append(b"Vary", b"Accept");
         answer.fields.append(b"Cache-Control", b"no-cache");
-        self.deliver(exchange, answer, Delivery::new([Part::Bytes(Bytes::from(body))])).await
+        self.apply(exchange, &mut answer);
+        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(Bytes::from(body))])).await
     }
 
-    /// Sends an answer whose body is `delivery`; adds what every answer has.
+    /// What the route's rules change of an answer.
+    fn apply<D>(&self, exchange: &Exchange<'_, D>, answer: &mut ResponseHead) {
+        let request = &exchange.request;
+        let mut scratch = request.worker.blocks.text();
+        request.rules.headers.apply(&mut answer.fields, &request.values, &mut scratch);
+        request.worker.blocks.take_back(scratch);
+    }
+
+    /// Sends an answer whose body is `delivery`; adds what it has of its own.
     async fn deliver<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
-        mut answer: ResponseHead,
+        answer: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), Failure> {
         let Exchange { request, guard, down, outcome, .. } = exchange;
         let worker = request.worker;
         let fields = &mut answer.fields;
-        let mut scratch = worker.blocks.text();
-        request.rules.headers.apply(fields, &request.values, &mut scratch);
-        worker.blocks.take_back(scratch);
         if fields.first(Known::Date).is_none() {
             fields.append(b"Date", &worker.date());
         }
         let len = delivery.len();
         // RFC 9110 §15.4.5: that of a 304 would be that of the 200.
-        if answer.status != 304 {
+        if let Some(len) = len.filter(|_| answer.status != 304) {
             fields.append(b"Content-Length", itoa::Buffer::new().format(len).as_bytes());
         }
         if request.head.method == Method::Head {
             delivery = Delivery::default();
         }
-        let length = if delivery.len() == 0 { BodyLength::Empty } else { BodyLength::Known(len) };
+        let length = match delivery.len() {
+            Some(0) => BodyLength::Empty,
+            Some(len) => BodyLength::Known(len),
+            None if request.head.version >= Version::Http11 => BodyLength::Chunked,
+            None => BodyLength::UntilClose,
+        };
         // What a client still sends when it has an answer is not waited for.
-        let keep = exchange.keep && down.is_over() && !worker.is_stopping();
+        let keep = exchange.keep && length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping();
         guard.settle();
         let watch = guard.watch();
         watch.waits(Waiting::ForRoom);
-        down.respond(request.head, &answer, length, keep);
+        down.respond(request.head, answer, length, keep);
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
@@ -234,6 +329,47 @@ impl Files {
             Ok(Err(broken)) => Err(Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string())),
             Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
         }
+    }
+}
+
+/// What is said of an answer.
+struct Said<'a> {
+    status: u16,
+    coding: Coding,
+    etag: &'a [u8],
+    /// The value of Content-Range; empty for none.
+    range: Vec<u8>,
+    /// Where it is not the file's.
+    media_type: Option<Vec<u8>>,
+}
+
+impl Said<'_> {
+    fn head(&self, hit: &Hit) -> ResponseHead {
+        let Self { status, coding, etag, range, media_type } = self;
+        let file = &hit.file;
+        let mut answer = ResponseHead::of(*status);
+        let fields = &mut answer.fields;
+        if file.varies() {
+            fields.append(b"Vary", b"Accept-Encoding");
+        }
+        if hit.status == 200 && *status != 412 {
+            // Of what is compressed on its way there are no parts.
+            if !etag.starts_with(b"W/") {
+                fields.append(b"Accept-Ranges", b"bytes");
+            }
+            fields.append(b"ETag", etag);
+            fields.append(b"Last-Modified", &file.last_modified);
+        }
+        if !range.is_empty() {
+            fields.append(b"Content-Range", range);
+        }
+        if !matches!(status, 304 | 412 | 416) {
+            fields.append(b"Content-Type", media_type.as_deref().unwrap_or(&file.loaded.media_type));
+            if *coding != Coding::Identity {
+                fields.append(b"Content-Encoding", coding.name().as_bytes());
+            }
+        }
+        answer
     }
 }
 

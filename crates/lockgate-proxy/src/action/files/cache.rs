@@ -3,10 +3,14 @@
 //! Two generations: what is asked for is or comes into the young one, and when that is full the old one goes and the young
 //! one takes its place. So it is bounded without a list of who was used last.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use lockgate_http::coding::Coding;
+use lockgate_http::head::ResponseHead;
+
+use super::CODINGS;
 use super::file::File;
 
 /// Bytes of one generation: keys, contents, and what is around them.
@@ -14,7 +18,7 @@ const BYTES: u64 = 16 << 20;
 /// Descriptors of one generation.
 pub const DESCRIPTORS: u64 = 128;
 /// What an entry needs beside its key and content.
-const AROUND: u64 = 512;
+const AROUND: u64 = 1024;
 /// Milliseconds for which an entry is taken for what the file system has.
 const TRUSTED: u64 = 500;
 
@@ -25,16 +29,23 @@ pub(super) struct Hit {
     /// 200, or 404 for the page of what was not found.
     pub(super) status: u16,
     checked: Cell<u64>,
+    /// The heads of whole answers, by coding.
+    heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
 impl Hit {
     pub(super) fn new(file: Rc<File>, status: u16, now: u64) -> Rc<Self> {
-        Rc::new(Self { file, status, checked: Cell::new(now) })
+        Rc::new(Self { file, status, checked: Cell::new(now), heads: Default::default() })
     }
 
     /// Whether it needs no look.
     pub(super) fn is_current(&self, now: u64) -> bool {
         now < self.checked.get() + TRUSTED
+    }
+
+    /// The head of every answer that has all of a form; `make` makes it.
+    pub(super) fn prepared(&self, coding: Coding, make: impl FnOnce() -> ResponseHead) -> &ResponseHead {
+        self.heads[coding as usize].get_or_init(|| Box::new(make()))
     }
 
     /// It was looked at, and is still what it was.

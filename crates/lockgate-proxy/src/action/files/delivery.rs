@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+use lockgate_content::coding::Encoder;
 use lockgate_http::coding::Coding;
 use lockgate_net::files::{self, Errno, Wait};
 use lockgate_net::threads::Threads;
@@ -46,26 +47,37 @@ pub(super) enum Broken {
 }
 
 /// A part of a body.
-#[derive(Debug)]
 pub(super) enum Part {
     Bytes(Bytes),
     File { file: Rc<File>, coding: Coding, offset: u64, len: u64 },
+    /// All of a file, compressed as it is read; the encoder is away while a thread has it.
+    Encoded { file: Rc<File>, encoder: Option<Box<Encoder>>, offset: u64, len: u64 },
 }
 
 impl Part {
-    fn len(&self) -> u64 {
+    /// How many bytes it will be; nothing where nobody knows yet.
+    fn len(&self) -> Option<u64> {
         match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { len, .. } => *len,
+            Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::File { len, .. } => Some(*len),
+            Self::Encoded { .. } => None,
         }
     }
 }
 
-/// What is being read by a thread.
-type Reading = oneshot::Receiver<Result<Bytes, Errno>>;
+/// What is being read by a thread, and compressed where there is an encoder.
+type Reading = oneshot::Receiver<Result<Read, Errno>>;
+
+#[derive(Default)]
+struct Read {
+    bytes: Bytes,
+    /// How much of the file that is.
+    taken: u64,
+    encoder: Option<Box<Encoder>>,
+}
 
 /// A body on its way.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Delivery {
     parts: VecDeque<Part>,
     /// What was read of the first part, where it must pass through us.
@@ -75,13 +87,14 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
-        let parts = parts.into_iter().filter(|part| part.len() > 0).collect();
+        let parts = parts.into_iter().filter(|part| part.len() != Some(0)).collect();
         Self { parts, ..Self::default() }
     }
 
-    /// Bytes that are left.
-    pub(super) fn len(&self) -> u64 {
-        self.piece.len() as u64 + self.parts.iter().map(Part::len).sum::<u64>()
+    /// Bytes that are left; nothing where nobody knows yet.
+    pub(super) fn len(&self) -> Option<u64> {
+        let parts: Option<u64> = self.parts.iter().map(Part::len).sum();
+        parts.map(|parts| parts + self.piece.len() as u64)
     }
 
     /// Whether the disk is what is waited for.
@@ -113,6 +126,7 @@ impl Delivery {
                     self.parts.pop_front();
                 }
                 Some(Part::File { .. }) => ready!(self.poll_file(cx, down, threads, now))?,
+                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, threads))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -146,7 +160,7 @@ impl Delivery {
                 Some(reading) => {
                     let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
                     self.reading = None;
-                    self.piece = read.map_err(Broken::Unreadable)?;
+                    self.piece = read.map_err(Broken::Unreadable)?.bytes;
                     if !form.is_unchanged() {
                         return Poll::Ready(Err(Broken::Changed));
                     }
@@ -187,12 +201,50 @@ impl Delivery {
         }
         Poll::Ready(Ok(()))
     }
+
+    /// Has a thread read and compress a piece, and takes it.
+    fn poll_encoded(&mut self, cx: &mut Context<'_>, threads: &Threads) -> Poll<Result<(), Broken>> {
+        let Some(Part::Encoded { file, encoder, offset, len }) = self.parts.front_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        let own = &file.loaded.own;
+        if let Some(reading) = &mut self.reading {
+            let read = ready!(Pin::new(reading).poll(cx)).map_err(|_| Broken::Busy)?;
+            self.reading = None;
+            let read = read.map_err(Broken::Unreadable)?;
+            if read.taken == 0 || !own.is_unchanged() {
+                return Poll::Ready(Err(Broken::Changed));
+            }
+            (*offset, *len) = (*offset + read.taken, *len - read.taken);
+            (self.piece, *encoder) = (read.bytes, read.encoder);
+            if *len == 0 {
+                self.parts.pop_front();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
+            return Poll::Ready(Err(Broken::Busy));
+        };
+        let (descriptor, offset, wanted, last) = (Arc::clone(descriptor), *offset, (*len).min(COPIED), *len <= COPIED);
+        let job = move || {
+            let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
+            let mut encoded = Vec::new();
+            encoder.write(&bytes, &mut encoded);
+            if last {
+                encoder.finish(&mut encoded);
+            }
+            Ok(Read { bytes: encoded.into(), taken: bytes.len() as u64, encoder: Some(encoder) })
+        };
+        self.reading = Some(threads.submit(job).map_err(|_| Broken::Busy)?);
+        Poll::Ready(Ok(()))
+    }
 }
 
 /// Has a thread read a piece.
 fn order(threads: &Threads, file: &Arc<OwnedFd>, offset: u64, wanted: u64) -> Result<Reading, Broken> {
     let (file, len) = (Arc::clone(file), wanted.min(COPIED));
-    threads.submit(move || read(&file, offset, len, Wait::Yes)).map_err(|_| Broken::Busy)
+    let job = move || read(&file, offset, len, Wait::Yes).map(|bytes| Read { bytes, ..Read::default() });
+    threads.submit(job).map_err(|_| Broken::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.

@@ -4,15 +4,20 @@ use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
+use lockgate_content::coding;
 use lockgate_http::coding::{Accepted, Coding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
 use lockgate_net::files::{Errno, Root, Wait};
+use lockgate_net::threads::Threads;
+use tokio::sync::OnceCell as AsyncOnce;
 
 use super::load::{self, Content, Form};
 use super::{CODINGS, Files};
+use crate::transform::Compress;
+use crate::transform::compress::{self, named};
 
-/// Of files up to this size what was read is kept, where it must pass through us.
+/// Of files up to this size what was read is kept, where it must pass through us, and what was compressed.
 const KEPT: u64 = 1 << 20;
 
 /// What was read of a file, wherever that was.
@@ -54,6 +59,10 @@ pub(super) struct File {
     pub(super) last_modified: [u8; date::LENGTH],
     /// Seconds since 1970.
     pub(super) modified: u64,
+    /// Whether it is compressed for who takes that.
+    pub(super) compressible: bool,
+    /// Forms that were made of it; nothing where that saves nothing.
+    made: [AsyncOnce<Option<Form>>; CODINGS.len()],
     /// Of larger forms, what was read of them where it had to pass through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
@@ -61,37 +70,93 @@ pub(super) struct File {
 }
 
 impl File {
-    pub(super) fn new(loaded: Loaded) -> Rc<Self> {
+    pub(super) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
         let modified = u64::try_from(loaded.own.stamp.modified).unwrap_or(0);
+        let takes = |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
             modified,
+            compressible: compress.is_some_and(takes),
             loaded,
+            made: Default::default(),
             read: Default::default(),
             resident: Cell::new(0),
         })
     }
 
-    /// One of its forms: that of a sibling, or its own.
+    fn sibling(&self, coding: Coding) -> Option<&Form> {
+        self.loaded.siblings.get(coding as usize)?.as_ref()
+    }
+
+    /// One of its forms: that of a sibling, one that was made, or its own.
     pub(super) fn form(&self, coding: Coding) -> &Form {
-        let sibling = self.loaded.siblings.get(coding as usize).and_then(Option::as_ref);
-        sibling.unwrap_or(&self.loaded.own)
+        let made = || self.made.get(coding as usize)?.get()?.as_ref();
+        self.sibling(coding).or_else(made).unwrap_or(&self.loaded.own)
     }
 
-    /// Whether it has other forms than its own.
-    pub(super) fn has_siblings(&self) -> bool {
-        self.loaded.siblings.iter().any(Option::is_some)
+    /// Whether who asks has a choice.
+    pub(super) fn varies(&self) -> bool {
+        self.compressible || self.loaded.siblings.iter().any(Option::is_some)
     }
 
-    /// The form that a client wants most.
-    pub(super) fn wanted(&self, fields: &Fields) -> Coding {
-        let accepted = Accepted::of(fields);
-        let mut offered = [Coding::Identity; CODINGS.len() + 1];
-        let there = CODINGS.iter().zip(&self.loaded.siblings).filter(|(_, sibling)| sibling.is_some());
-        for (place, ((coding, _), _)) in offered.iter_mut().zip(there) {
-            *place = *coding;
+    /// The coding that a client wants most; `compress` is what may be made.
+    pub(super) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
+        let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
+        // What lies there was compressed at leisure, and costs nothing.
+        let there = CODINGS.iter().map(|(coding, _)| *coding).filter(|coding| self.sibling(*coding).is_some());
+        let made = compress.iter().flat_map(|compress| &compress.codings).map(|(coding, _)| named(*coding));
+        for (place, coding) in offered.iter_mut().zip(there.chain(made)) {
+            *place = coding;
         }
-        accepted.best(&offered).unwrap_or(Coding::Identity)
+        Accepted::of(fields).best(&offered).unwrap_or(Coding::Identity)
+    }
+
+    /// Whether there is nothing to be made for this coding.
+    pub(super) fn has(&self, coding: Coding) -> bool {
+        coding == Coding::Identity || self.sibling(coding).is_some()
+    }
+
+    /// Whether it has this form, or is small enough to make it and keep it.
+    pub(super) fn is_kept(&self, coding: Coding) -> bool {
+        self.has(coding) || self.loaded.own.len() <= KEPT
+    }
+
+    /// Makes sure of a form that was chosen; says whether there is one, and how many more bytes are held now.
+    pub(super) async fn make(
+        &self,
+        coding: Coding,
+        compress: &Compress,
+        threads: &Threads,
+    ) -> Result<(bool, u64), Errno> {
+        let (None, Some(made), Some(cell)) =
+            (self.sibling(coding), compress::made(coding), self.made.get(coding as usize))
+        else {
+            return Ok((true, 0));
+        };
+        if let Some(form) = cell.get() {
+            return Ok((form.is_some(), 0));
+        }
+        // Who comes meanwhile waits for the same.
+        let form = cell
+            .get_or_try_init(|| async {
+                let own = &self.loaded.own;
+                let level = compress.kept_level(made);
+                let (content, size) = (own.content.clone(), own.len());
+                let job = move || -> Result<Vec<u8>, Errno> {
+                    let bytes = match &content {
+                        Content::Held(bytes) => bytes.clone(),
+                        Content::Open(file) => load::read(file, size, Wait::Yes)?,
+                    };
+                    Ok(coding::encode_all(made, level, &bytes))
+                };
+                let encoded = threads.submit(job).map_err(|_| Errno::BUSY)?.await.map_err(|_| Errno::BUSY)??;
+                if !own.is_unchanged() {
+                    return Err(Errno::STALE);
+                }
+                Ok((encoded.len() < own.len() as usize).then(|| own.encoded(coding, encoded.into())))
+            })
+            .await?;
+        Ok((form.is_some(), form.as_ref().map_or(0, Form::len)))
     }
 
     fn forms(&self) -> impl Iterator<Item = &Form> {

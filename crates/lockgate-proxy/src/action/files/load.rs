@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use lockgate_http::coding::Coding;
 use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
 
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger ones the descriptor is
@@ -29,7 +30,7 @@ pub(super) struct Form {
     pub(super) fresh: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Content {
     Held(Bytes),
     Open(Arc<OwnedFd>),
@@ -62,6 +63,11 @@ impl Form {
             Err(error) if files::would_wait(error) => Err(error),
             _ => Ok(None),
         }
+    }
+
+    /// This form, as it was compressed.
+    pub(super) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
+        Self { stamp: self.stamp, content: Content::Held(bytes), etag: encoded_tag(&self.etag, coding), fresh: self.fresh }
     }
 
     /// Whether the file behind the descriptor is still what it was.
@@ -102,6 +108,13 @@ fn etag(stamp: &Stamp) -> Vec<u8> {
     // Into a vector it always goes.
     let _ = write!(etag, "\"{inode:x}-{size:x}-{modified:x}.{modified_nanos:x}\"");
     etag
+}
+
+/// The tag of what was made of a form with this tag. A weak one: another version of the encoder makes other bytes of the
+/// same file (RFC 9110 §8.8.1).
+pub(super) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
+    let opaque = etag.strip_suffix(b"\"").unwrap_or(etag);
+    [b"W/", opaque, b"-", coding.name().as_bytes(), b"\""].concat()
 }
 
 /// Kernels before 6.13 give changes within some milliseconds the same time.

@@ -1,0 +1,126 @@
+//! How long clients may keep answers: the value of Cache-Control (RFC 9111 §5.2).
+
+use lockgate_http::fields::Fields;
+
+use super::media_range::MediaRange;
+use crate::route::Pattern;
+
+/// The first of `paths` that matches holds, else the first of `types`, else `hashed` for a file whose name has a hash of its
+/// content, else `otherwise`. Nothing is what the origin says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caching {
+    /// By the path of the request.
+    pub paths: Vec<(Pattern, Option<String>)>,
+    /// By media type.
+    pub types: Vec<(MediaRange, Option<String>)>,
+    /// Of files with a hash in their names.
+    pub hashed: Option<String>,
+    /// Of all else.
+    pub otherwise: Option<String>,
+}
+
+impl Caching {
+    /// What is said of an answer with this type to a request for this decoded path; `name` is that of the file, if it is one.
+    pub fn of(&self, path: &[u8], content_type: &[u8], name: Option<&[u8]>) -> Option<&str> {
+        let by_path = self.paths.iter().find(|(pattern, _)| pattern.matches(path));
+        if let Some((_, said)) = by_path {
+            return said.as_deref();
+        }
+        if let Some((_, said)) = self.types.iter().find(|(range, _)| range.matches(content_type)) {
+            return said.as_deref();
+        }
+        let hashed = self.hashed.as_deref().filter(|_| name.is_some_and(has_hash));
+        hashed.or(self.otherwise.as_deref())
+    }
+
+    /// Says it of an origin's answer that says nothing itself; of errors nothing is said.
+    pub fn apply(&self, status: u16, path: &[u8], fields: &mut Fields) {
+        let own = [&b"cache-control"[..], b"expires"];
+        if !matches!(status, 200..=299 | 304) || own.iter().any(|name| fields.named(name).next().is_some()) {
+            return;
+        }
+        let content_type = fields.named(b"content-type").next().unwrap_or_default().to_vec();
+        if let Some(said) = self.of(path, &content_type, None) {
+            fields.append(b"Cache-Control", said.as_bytes());
+        }
+    }
+}
+
+/// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`, `index-BX7d8sQk.css`. Between
+/// the last two of `.` and `-`, and before the extension, stand at least eight letters and digits, among them a digit, and
+/// unless all are hexadecimal also letters of both cases.
+pub fn has_hash(name: &[u8]) -> bool {
+    let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let Some(dot) = memchr::memrchr(b'.', name) else { return false };
+    let stem = name[..dot].strip_suffix(b".min").unwrap_or(&name[..dot]);
+    let Some(before) = stem.iter().rposition(|byte| matches!(byte, b'.' | b'-')) else { return false };
+    let hash = &stem[before + 1..];
+    let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let has = |is: fn(&u8) -> bool| hash.iter().any(is);
+    hash.len() >= 8
+        && before > 0
+        && hash.iter().all(word)
+        && has(u8::is_ascii_digit)
+        && match hash.iter().all(u8::is_ascii_hexdigit) {
+            // A date is none.
+            true => has(u8::is_ascii_alphabetic) || hash.len() >= 16,
+            false => has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_in_names_are_told_from_words_and_dates() {
+        for name in [
+            "app.3f2a9c1b.js",
+            "index-BX7d8sQk.css",
+            "chunk-vendors.0a1b2c3d4e5f.min.js",
+            "assets/logo.d41d8cd98f00b204e9800998ecf8427e.svg",
+            "main.12345678901234567890.js",
+            "a-Dq_8sX2v.woff2",
+        ] {
+            assert!(has_hash(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "index.html",
+            "jquery-3.7.1.min.js",
+            "report-20261122.pdf",
+            "post-2026-11-22.html",
+            "bootstrap.bundle.min.js",
+            "deadbeef.js",
+            "photo-IMG20261122.jpg",
+            "a.b",
+            "decade-accede.css",
+            "",
+        ] {
+            assert!(!has_hash(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_path_goes_before_the_type_and_that_before_the_rest() {
+        let say = |text: &str| Some(text.to_owned());
+        let caching = Caching {
+            paths: vec![
+                (Pattern::parse("/assets/*").unwrap(), say("path")),
+                (Pattern::parse("/own").unwrap(), None),
+            ],
+            types: vec![(MediaRange::Under("text".into()), say("type"))],
+            hashed: say("hashed"),
+            otherwise: say("otherwise"),
+        };
+        for (path, content_type, name, said) in [
+            ("/assets/a.css", "text/css", "a.css", Some("path")),
+            ("/own", "text/css", "own", None),
+            ("/a.css", "text/css", "a.css", Some("type")),
+            ("/a.1234567a.js", "x/y", "a.1234567a.js", Some("hashed")),
+            ("/a.js", "x/y", "a.js", Some("otherwise")),
+        ] {
+            let found = caching.of(path.as_bytes(), content_type.as_bytes(), Some(name.as_bytes()));
+            assert_eq!(found, said, "{path}");
+        }
+    }
+}

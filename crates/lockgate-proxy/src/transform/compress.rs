@@ -1,0 +1,57 @@
+//! Which answers are compressed, and how.
+
+use lockgate_content::coding::Coding;
+use lockgate_http::coding;
+
+use super::media_range::MediaRange;
+
+/// Which answers are compressed on their way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compress {
+    /// What may be made, with its level if it is not what suits the occasion; of what a client wants alike, the first.
+    pub codings: Vec<(Coding, Option<u8>)>,
+    /// What is worth it.
+    pub types: Vec<MediaRange>,
+    /// Bytes below which it is not.
+    pub min: u64,
+}
+
+impl Compress {
+    /// Whether an answer of this type is, if it has so many bytes or an unknown number.
+    pub fn takes(&self, content_type: &[u8], len: Option<u64>) -> bool {
+        len.is_none_or(|len| len >= self.min) && self.types.iter().any(|range| range.matches(content_type))
+    }
+
+    /// The level for what is made once and sent often.
+    pub fn kept_level(&self, coding: Coding) -> u8 {
+        self.level(coding).unwrap_or(coding.kept_level())
+    }
+
+    /// The level for what is made as it is sent.
+    pub fn fast_level(&self, coding: Coding) -> u8 {
+        self.level(coding).unwrap_or(coding.fast_level())
+    }
+
+    fn level(&self, coding: Coding) -> Option<u8> {
+        self.codings.iter().find(|(known, _)| *known == coding)?.1
+    }
+}
+
+/// As Accept-Encoding has it.
+pub fn named(coding: Coding) -> coding::Coding {
+    match coding {
+        Coding::Zstd => coding::Coding::Zstd,
+        Coding::Brotli => coding::Coding::Br,
+        Coding::Gzip => coding::Coding::Gzip,
+    }
+}
+
+/// What is made for that; nothing for identity.
+pub fn made(coding: coding::Coding) -> Option<Coding> {
+    match coding {
+        coding::Coding::Zstd => Some(Coding::Zstd),
+        coding::Coding::Br => Some(Coding::Brotli),
+        coding::Coding::Gzip => Some(Coding::Gzip),
+        coding::Coding::Identity => None,
+    }
+}

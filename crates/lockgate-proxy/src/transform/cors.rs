@@ -1,0 +1,113 @@
+//! Whose pages may read answers from elsewhere (Fetch, §3.2 "CORS protocol").
+
+use lockgate_http::coding::vary;
+use lockgate_http::fields::Fields;
+use lockgate_http::head::{Method, RequestHead, ResponseHead};
+
+/// Who may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Whose pages.
+    pub origins: Origins,
+    /// The value of Access-Control-Allow-Methods.
+    pub methods: String,
+    /// That of Access-Control-Allow-Headers; `None` is what is asked for.
+    pub headers: Option<String>,
+    /// That of Access-Control-Expose-Headers; empty for none.
+    pub expose: String,
+    /// Whether requests carry cookies.
+    pub credentials: bool,
+    /// How long what was asked may be remembered, in seconds.
+    pub max_age: u64,
+}
+
+/// Origins (RFC 6454).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origins {
+    /// Every one.
+    Any,
+    /// These.
+    Only(Vec<Origin>),
+}
+
+/// An origin as browsers write it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// This one.
+    Exact(String),
+    /// What begins with the one and ends with the other, with a name between them.
+    Under(String, String),
+}
+
+impl Origin {
+    fn matches(&self, origin: &[u8]) -> bool {
+        match self {
+            Self::Exact(exact) => origin == exact.as_bytes(),
+            Self::Under(before, after) => {
+                let rest = origin.strip_prefix(before.as_bytes());
+                let between = rest.and_then(|rest| rest.strip_suffix(after.as_bytes()));
+                let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+                between.is_some_and(|name| !name.is_empty() && name.iter().all(plain))
+            }
+        }
+    }
+}
+
+/// What the proxy says is ours to say: two of one would be none.
+const OURS: &[u8] = b"access-control-";
+
+impl Cors {
+    /// Whether a request only asks whether another may be made.
+    pub fn is_preflight(head: &RequestHead) -> bool {
+        let has = |name: &[u8]| head.fields.named(name).next().is_some();
+        head.method == Method::Options && has(b"origin") && has(b"access-control-request-method")
+    }
+
+    /// The answer to one that does: without permission where there is none.
+    pub fn preflight(&self, asked: &Fields) -> ResponseHead {
+        let mut answer = ResponseHead::of(204);
+        if self.permit(asked, &mut answer.fields) {
+            let fields = &mut answer.fields;
+            fields.append(b"Access-Control-Allow-Methods", self.methods.as_bytes());
+            let wanted = asked.named(b"access-control-request-headers").next();
+            if let Some(headers) = self.headers.as_ref().map(String::as_bytes).or(wanted).filter(|headers| !headers.is_empty())
+            {
+                fields.append(b"Access-Control-Allow-Headers", headers);
+            }
+            fields.append(b"Access-Control-Max-Age", itoa::Buffer::new().format(self.max_age).as_bytes());
+        }
+        if self.headers.is_none() {
+            vary(&mut answer.fields, b"Access-Control-Request-Headers");
+        }
+        answer
+    }
+
+    /// Says it of an answer.
+    pub fn apply(&self, asked: &Fields, fields: &mut Fields) {
+        fields.retain(|field| {
+            field.name.get(..OURS.len()).is_none_or(|front| !front.eq_ignore_ascii_case(OURS))
+        });
+        if self.permit(asked, fields) && !self.expose.is_empty() {
+            fields.append(b"Access-Control-Expose-Headers", self.expose.as_bytes());
+        }
+    }
+
+    fn permit(&self, asked: &Fields, fields: &mut Fields) -> bool {
+        let Origins::Only(origins) = &self.origins else {
+            fields.append(b"Access-Control-Allow-Origin", b"*");
+            return true;
+        };
+        // Also where there is no permission: the next who asks may have it.
+        vary(fields, b"Origin");
+        let mut said = asked.named(b"origin");
+        let (Some(origin), None) = (said.next(), said.next()) else { return false };
+        if !origins.iter().any(|one| one.matches(origin)) {
+            return false;
+        }
+        fields.append(b"Access-Control-Allow-Origin", origin);
+        if self.credentials {
+            fields.append(b"Access-Control-Allow-Credentials", b"true");
+        }
+        true
+    }
+}

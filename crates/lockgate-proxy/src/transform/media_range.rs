@@ -1,0 +1,46 @@
+//! Media types as rules name them: one, or all with the same beginning.
+
+/// In small letters, without parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaRange {
+    /// `text/css`.
+    Exact(String),
+    /// `text` of `text/*`.
+    Under(String),
+}
+
+impl MediaRange {
+    /// Whether it has the value of a Content-Type, whose parameters do not count (RFC 9110 §8.3.1).
+    pub fn matches(&self, content_type: &[u8]) -> bool {
+        let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        match self {
+            Self::Exact(exact) => essence.eq_ignore_ascii_case(exact.as_bytes()),
+            Self::Under(over) => {
+                let slash = memchr::memchr(b'/', essence);
+                slash.is_some_and(|slash| essence[..slash].eq_ignore_ascii_case(over.as_bytes()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_and_case_do_not_count() {
+        let (css, text) = (MediaRange::Exact("text/css".into()), MediaRange::Under("text".into()));
+        for (content_type, is_css, is_text) in [
+            ("text/css", true, true),
+            ("Text/CSS ; charset=utf-8", true, true),
+            ("text/cssx", false, true),
+            ("textual/css", false, false),
+            ("text", false, false),
+            ("", false, false),
+            ("application/json;x=text/css", false, false),
+        ] {
+            let found = [&css, &text].map(|range| range.matches(content_type.as_bytes()));
+            assert_eq!(found, [is_css, is_text], "{content_type}");
+        }
+    }
+}
