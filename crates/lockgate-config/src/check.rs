@@ -13,16 +13,20 @@ use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
 use crate::keys::{self, By, Key, Kind, Names, Unset};
-use crate::model::{Allowance, Cidr, EndpointAddr, Group, Host, LimitKey, Suite, TlsVersion};
+use crate::model::{
+    Allowance, Cidr, EndpointAddr, Group, Host, LimitKey, MediaRange, Origin, Suite, TlsVersion,
+};
 use crate::newcomers;
 use crate::place::At;
 use crate::report::Report;
 
 use places::{elsewhere, example, join, reading, short};
 
+pub(crate) use answers::media_range;
 pub(crate) use http::WrittenLimit;
 pub(crate) use tables::{Id, Keyed, Named};
 
+mod answers;
 mod files;
 mod http;
 mod places;
@@ -58,6 +62,9 @@ pub(crate) enum Value {
     Version(TlsVersion),
     Suite(Suite),
     Group(Group),
+    MediaRange(MediaRange),
+    /// `None` is every one.
+    Origin(Option<Origin>),
     List(Vec<Checked>),
     Table(Table),
     Tables(Vec<Keyed>),
@@ -187,7 +194,7 @@ impl Checker<'_> {
                 Value::Table(self.table(keys, branch, path, Some(&item.at)))
             }
             (Kind::Tables(by, keys), Node::Table(branch)) => self.tables(*by, keys, branch, path),
-            (Kind::Map(names, of), Node::Table(branch)) => self.map(*names, of, branch, path),
+            (Kind::Map(names, of, keys), Node::Table(branch)) => self.map(*names, of, keys, branch, path),
             (kind, Node::Text(text)) if is_text(kind) => self.text(kind, text, item),
             _ => self.wrong_type(kind, item, path),
         }
@@ -437,6 +444,10 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::InsidePath => "the path of a file in `root`".to_owned(),
         Kind::TryPath => "a path to look for in `root`".to_owned(),
         Kind::MediaType => "a media type such as \"text/html\"".to_owned(),
+        Kind::CachePolicy => "a time such as \"1h\", \"no-cache\" or \"no-store\"".to_owned(),
+        Kind::Age => "a time such as \"30d\" or \"1y\"".to_owned(),
+        Kind::MediaRange => "a media type such as \"text/html\" or \"text/*\"".to_owned(),
+        Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
         Kind::Token => "a word such as \"utf-8\"".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
@@ -450,11 +461,14 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Tables(By::Site, _) => "a table for each host".to_owned(),
         Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
         Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
-        Kind::Map(Names::Errors, of) => format!("a table of statuses, each with {}", expected(of)),
-        Kind::Map(Names::FileTypes, of) => {
+        Kind::Map(Names::Errors, of, _) => format!("a table of statuses, each with {}", expected(of)),
+        Kind::Map(Names::Cached, of, _) => {
+            format!("a table of paths and media types, each with {}", expected(of))
+        }
+        Kind::Map(Names::FileTypes, of, _) => {
             format!("a table of endings and paths, each with {}", expected(of))
         }
-        Kind::Map(_, of) => format!("a table of names of fields, each with {}", expected(of)),
+        Kind::Map(_, of, _) => format!("a table of names of fields, each with {}", expected(of)),
         Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
     }
 }

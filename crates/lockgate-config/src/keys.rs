@@ -3,6 +3,7 @@
 //! The checker, the reference in `docs/config.md` and the JSON Schema are made from this table, so that
 //! they cannot disagree. Does not check anything itself.
 
+mod answers;
 mod files;
 mod pool;
 mod route;
@@ -34,6 +35,8 @@ pub(crate) struct Key {
     pub(crate) inside: &'static str,
     /// An entry at the top of the file without which the example would not be valid.
     pub(crate) atop: &'static str,
+    /// An entry of the site without which the example would change nothing.
+    pub(crate) site: &'static str,
     pub(crate) doc: &'static str,
 }
 
@@ -127,6 +130,14 @@ pub(crate) enum Kind {
     MediaType,
     /// A word of letters, digits and marks (RFC 9110 §5.6.2).
     Token,
+    /// How long to keep: `1h private`.
+    CachePolicy,
+    /// A time in whole seconds, which may be counted in years.
+    Age,
+    /// `type/subtype` or `type/*`.
+    MediaRange,
+    /// `https://example.com`, or `*`.
+    Origin,
     Version,
     Suite,
     Group,
@@ -137,8 +148,8 @@ pub(crate) enum Kind {
     Table(&'static [Key]),
     /// Tables by a key that the user chooses.
     Tables(By, &'static [Key]),
-    /// Values by a key that the user chooses.
-    Map(Names, &'static Kind),
+    /// Values by a key that the user chooses, beside keys of a meaning of their own.
+    Map(Names, &'static Kind, &'static [Key]),
     /// The first that fits the form of the value.
     Either(&'static [Kind]),
 }
@@ -189,6 +200,8 @@ pub(crate) enum Names {
     Errors,
     /// Endings of names with their dot, and paths of requests.
     FileTypes,
+    /// Paths of requests, media types, `*`.
+    Cached,
 }
 
 impl Key {
@@ -199,7 +212,7 @@ impl Key {
         example: &'static str,
         doc: &'static str,
     ) -> Key {
-        Key { name, kind, default, example, with: "", around: "", inside: "", atop: "", doc }
+        Key { name, kind, default, example, with: "", around: "", inside: "", atop: "", site: "", doc }
     }
 
     const fn with(self, with: &'static str) -> Key {
@@ -214,6 +227,10 @@ impl Key {
         Key { atop, ..self }
     }
 
+    const fn site(self, site: &'static str) -> Key {
+        Key { site, ..self }
+    }
+
     const fn inside(self, inside: &'static str) -> Key {
         Key { inside, ..self }
     }
@@ -224,6 +241,7 @@ impl Kind {
     pub(crate) fn table(&self) -> Option<&'static [Key]> {
         match self {
             Table(keys) | Tables(_, keys) => Some(keys),
+            Map(_, _, keys) if !keys.is_empty() => Some(keys),
             Either(kinds) => kinds.iter().find_map(Kind::table),
             _ => None,
         }
@@ -240,7 +258,7 @@ impl Kind {
 }
 
 use Kind::{
-    Bool, Duration, Either, False, FormattedLog, Integer, List, Listener, LogFile, Name, Path, Pattern,
+    Bool, Duration, Either, False, FormattedLog, Integer, List, Listener, LogFile, Map, Name, Path, Pattern,
     Percent, Size, Table, Tables, Word,
 };
 use Unset::{Absent, Is, Within};

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod cache_control;
 mod check;
 mod codes;
 mod document;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::place::At;
 
+mod answers;
 mod files;
 mod http;
 mod pool;
@@ -18,6 +19,7 @@ pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
 pub use crate::host::Host;
 pub use crate::pattern::{Pattern, Segment};
 pub use crate::policy::{Group, Suite, TlsVersion};
+pub use answers::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;

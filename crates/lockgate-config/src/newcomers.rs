@@ -7,8 +7,6 @@
 const LATER: &[(&str, &str)] = &[
     ("tunnel", "remove the table"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
-    ("site.*.compress", "remove it: answers are passed on as the application encodes them"),
-    ("site.*.cache", "write headers = { cache-control = \"no-cache\" }"),
     ("site.*.rewrite_body", "remove it: bodies are passed on as they are"),
     ("site.*.shape", "remove it"),
     ("redirect.map", "write a path table for each redirect"),
@@ -127,6 +125,22 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["open_file_cache", "sendfile", "tcp_nopush", "aio", "directio", "output_buffers"],
         "remove it: files are cached and sent so without a word",
+    ),
+    (
+        &["gzip", "encode", "brotli", "zstd", "compression", "gzip_types", "gzip_min_length", "deflate"],
+        "write compress = true, or compress = { codings = [\"gzip\"], types = [\"text/*\"], min = \"1KB\" }",
+    ),
+    (
+        &["expires", "cache_control", "cache_policy", "expiresbytype", "expiresdefault"],
+        "write cache = { \"*\" = \"no-cache\", \"/assets/*\" = \"1y immutable\", \"text/css\" = \"1d\" }",
+    ),
+    (
+        &["hsts", "strict_transport_security", "security_headers", "stsseconds", "framedeny"],
+        "write headers = { secure = true }",
+    ),
+    (
+        &["access_control_allow_origin", "allow_origin", "accesscontrolalloworiginlist", "cors_headers"],
+        "write cors = \"https://app.example.com\", a list of origins, or true",
     ),
     (&["server_tokens"], "remove it, or write headers = { server = false }"),
     (&["charset_types", "override_charset", "adddefaultcharset"], "write charset = \"utf-8\" beside root"),

@@ -93,6 +93,7 @@ fn names<T: std::fmt::Display>(before: &str, names: impl IntoIterator<Item = T>)
 fn unit(kind: &Kind) -> Option<&'static str> {
     match kind {
         Kind::Duration { .. } => Some("`ms`, `s`, `m`, `h`, `d`"),
+        Kind::Age | Kind::CachePolicy => Some("`s`, `m`, `h`, `d`, `y` (365 days)"),
         Kind::Size { .. } => {
             Some("`B`, `KB`, `MB`, `GB`, `TB` (by 1,000), `KiB`, `MiB`, `GiB`, `TiB` (by 1,024)")
         }

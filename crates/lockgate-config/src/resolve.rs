@@ -20,6 +20,7 @@ use crate::report::Report;
 use pool::Pools;
 use view::View;
 
+mod answers;
 mod bindings;
 mod files;
 mod health;

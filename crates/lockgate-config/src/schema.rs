@@ -84,7 +84,10 @@ fn kind(kind: &Kind) -> Value {
         Kind::UrlPath | Kind::InsidePath => pattern("^/"),
         Kind::TryPath => pattern("^[/{]"),
         Kind::FileName => pattern("^[^/]+$"),
-        Kind::MediaType => pattern("^.+/.+$"),
+        Kind::MediaType | Kind::MediaRange => pattern("^.+/.+$"),
+        Kind::CachePolicy => pattern("^(no-store|no-cache|[0-9]+[smhdy])( .+)?$"),
+        Kind::Age => pattern("^[0-9]+[smhdy]$"),
+        Kind::Origin => pattern("^(.+://.+|[*])$"),
         Kind::OneOf(numbers) => json!({ "enum": numbers }),
         Kind::Body => json!({ "type": "string" }),
         Kind::Name
@@ -102,7 +105,13 @@ fn kind(kind: &Kind) -> Value {
         Kind::List { of, least } => json!({ "type": "array", "items": self::kind(of), "minItems": least }),
         Kind::Table(keys) => table(keys),
         Kind::Tables(_, keys) => json!({ "type": "object", "additionalProperties": table(keys) }),
-        Kind::Map(_, of) => json!({ "type": "object", "additionalProperties": self::kind(of) }),
+        Kind::Map(_, of, keys) => {
+            let mut map = json!({ "type": "object", "additionalProperties": self::kind(of) });
+            if !keys.is_empty() {
+                map["properties"] = table(keys)["properties"].take();
+            }
+            map
+        }
         Kind::Either(kinds) => json!({ "anyOf": kinds.iter().map(self::kind).collect::<Vec<_>>() }),
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const SIZE: [(&str, u64); 9] = [
 ];
 
 /// What others write for our units.
-const OTHER_NAMES: [(&str, &str); 32] = [
+const OTHER_NAMES: [(&str, &str); 34] = [
     ("r/s", "/s"),
     ("r/m", "/m"),
     ("/sec", "/s"),
@@ -64,6 +64,8 @@ const OTHER_NAMES: [(&str, &str); 32] = [
     ("hours", "h"),
     ("day", "d"),
     ("days", "d"),
+    ("year", "y"),
+    ("years", "y"),
     ("k", "KB"),
     ("m", "MB"),
     ("g", "GB"),
@@ -80,6 +82,20 @@ pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
     let millis = quantity(text, &TIME)?;
     let duration = Duration::from_millis(millis);
     if duration > LONGEST { Err(UnitError::TooLarge) } else { Ok(duration) }
+}
+
+/// The same, and `"1y"`: so long are answers kept.
+pub(crate) fn age(text: &str) -> Result<Duration, UnitError> {
+    const AGE: [(&str, u64); 6] = [
+        ("ms", 1),
+        ("s", 1_000),
+        ("m", 60_000),
+        ("h", 3_600_000),
+        ("d", 86_400_000),
+        ("y", 365 * 86_400_000),
+    ];
+    let age = Duration::from_millis(quantity(text, &AGE)?);
+    if age > LONGEST { Err(UnitError::TooLarge) } else { Ok(age) }
 }
 
 /// Parses `"512B"`, `"64KB"`, `"100MB"`, `"1GiB"` into bytes.

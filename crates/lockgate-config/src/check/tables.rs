@@ -114,10 +114,19 @@ impl Checker<'_> {
         self.report.push_at(Code::WrongType, &entry.key_at, message, why, cure);
     }
 
-    pub(super) fn map(&mut self, names: Names, of: &Kind, branch: &Branch, path: &str) -> Value {
+    pub(super) fn map(
+        &mut self,
+        names: Names,
+        of: &Kind,
+        beside: &'static [Key],
+        branch: &Branch,
+        path: &str,
+    ) -> Value {
         let mut map: Vec<Named> = Vec::new();
         for (name, entry) in &branch.entries {
-            if !self.map_key(names, name, entry) {
+            let known = keys::find(beside, name);
+            let of = known.map_or(of, |key| &key.kind);
+            if known.is_none() && !self.map_key(names, name, entry) {
                 continue;
             }
             if let Some(first) = map.iter().find(|one| one.name.eq_ignore_ascii_case(name)) {
@@ -134,8 +143,10 @@ impl Checker<'_> {
 
     fn map_key(&mut self, names: Names, name: &str, entry: &Entry) -> bool {
         let at = &entry.key_at;
-        if names == Names::FileTypes {
-            return self.file_type_key(name, at);
+        match names {
+            Names::FileTypes => return self.file_type_key(name, at),
+            Names::Cached => return self.cached_key(name, at),
+            _ => {}
         }
         if names == Names::Errors {
             if name.len() == 3 && name.parse().is_ok_and(|status: u16| (400..600).contains(&status)) {
@@ -150,12 +161,6 @@ impl Checker<'_> {
             let message = format!("{name:?} is not the name of a field");
             let cure = "letters, digits and `-`, without the colon";
             self.report.push_at(Code::BadField, at, message, "it holds what a name must not", cure);
-            return false;
-        }
-        if name == "secure" && matches!(entry.item.node, Node::Bool(true)) {
-            let message = "`secure` is not in this version";
-            let cure = "name the fields: strict-transport-security, x-content-type-options";
-            self.report.push_at(Code::NotYet, at, message, "it will come later", cure);
             return false;
         }
         let Some(why) = untouchable(names, &name) else { return true };

@@ -96,7 +96,7 @@ pub(super) const SYMLINKS: Key = Key::new(
 
 pub(super) const TYPES: Key = Key::new(
     "types",
-    Map(Names::FileTypes, &Kind::MediaType),
+    Map(Names::FileTypes, &Kind::MediaType, &[]),
     Is("{}"),
     r#"{ ".wasm" = "application/wasm", "/feed/*" = "application/rss+xml" }"#,
     "Media types of files, by the ending of the name or by the path of the request, over the well-known ones. A path is \

@@ -5,6 +5,7 @@ use super::Kind::{
     OneOf, Path, Rate, Size, Table, Target, Template, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
+use super::answers::SECURE;
 use super::pool::{PROTOCOL, PROXY_PROTOCOL, TYPE};
 use super::tcp::{ENDPOINTS, TLS_TO, TO};
 use super::{CONNECT, FALSE, Key, Kind, Names, OFF, RESPONSE, TUNNEL_IDLE};
@@ -93,7 +94,7 @@ const ADD: &[Key] = &[Key::new(
 
 pub(super) const HEADERS: Key = Key::new(
     "headers",
-    Map(Names::AnswerFields, &FIELD),
+    Map(Names::AnswerFields, &FIELD, &[SECURE]),
     Is("{}"),
     r#"{ x-frame-options = "DENY", server = false, vary = { add = "accept" } }"#,
     "Changes to the fields of every answer, by name: a text sets the field, a list sets it on several lines, \
@@ -103,7 +104,7 @@ pub(super) const HEADERS: Key = Key::new(
 
 pub(super) const REQUEST_HEADERS: Key = Key::new(
     "request_headers",
-    Map(Names::RequestFields, &FIELD),
+    Map(Names::RequestFields, &FIELD, &[]),
     Is("{}"),
     r#"{ host = "app.internal", x-debug = false }"#,
     "The same for the fields of every request that is sent to an endpoint.",
@@ -214,7 +215,7 @@ pub(super) const REWRITE_LOCATION: Key = Key::new(
 
 pub(super) const ERROR_PAGES: Key = Key::new(
     "error_pages",
-    Map(Names::Errors, &Either(&[False, Path])),
+    Map(Names::Errors, &Either(&[False, Path]), &[]),
     Is("{}"),
     r#"{ 502 = "/etc/lockgate/502.html" }"#,
     "Files that are sent instead of our own pages of errors, by status; they are read when it starts.",

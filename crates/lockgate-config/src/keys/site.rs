@@ -4,6 +4,7 @@ use super::Kind::{
     Allowance, Duration, Either, False, Integer, Ip, List, Path, Rate, SiteHost, Size, Table, Tables, Word,
 };
 use super::Unset::{Absent, Is, Within};
+use super::answers::{CACHE, COMPRESS, CORS};
 use super::files::{
     CHARSET, CLEAN_URLS, HIDDEN, INDEX, LISTING, NOT_FOUND, PRECOMPRESSED, ROOT, SPA, SYMLINKS, TRY, TYPES,
 };
@@ -162,6 +163,9 @@ pub(super) const SITE: &[Key] = &[
     TYPES,
     CHARSET,
     PRECOMPRESSED,
+    CACHE,
+    COMPRESS,
+    CORS,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,
@@ -204,6 +208,9 @@ const ROUTE: &[Key] = &[
     TYPES,
     CHARSET,
     PRECOMPRESSED,
+    CACHE,
+    COMPRESS,
+    CORS,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,

@@ -1,6 +1,6 @@
 //! Ways through the table of keys: to every key, to its full name, to a piece of a file that shows it.
 
-use super::{Key, Kind, ROOT};
+use super::{By, Key, Kind, ROOT};
 
 /// The way from the top to one key.
 pub(crate) type Way = Vec<&'static Key>;
@@ -48,14 +48,21 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
     };
     add(&mut entries, key.with);
     let mut below = *key;
+    let mut before = String::new();
     for (depth, parent) in above.iter().enumerate().rev() {
         let listed = parent.kind.table().is_none_or(|keys| keys.iter().all(|one| one.name != below.name));
         if !listed {
             add(&mut entries, parent.inside);
         }
+        if matches!(parent.kind, Kind::Tables(By::Site, _)) {
+            add(&mut entries, key.site);
+        }
         let under = |header: &str| vec![format!("[{header}]\n{}", entries.join("\n"))];
         entries = match (parent.name, parent.kind) {
-            (_, Kind::Tables(..)) => {
+            (_, Kind::Tables(by, _)) => {
+                if let (By::Path, [site, ..], false) = (by, way, key.site.is_empty()) {
+                    before = format!("[{}]\n{}\n\n", header(&[site]), key.site);
+                }
                 entries = under(&header(way.get(..=depth).unwrap_or_default()));
                 break;
             }
@@ -72,7 +79,7 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
     if !key.atop.is_empty() {
         entries.insert(0, format!("{}\n", key.atop));
     }
-    entries.join("\n")
+    before + &entries.join("\n")
 }
 
 /// The header of the table at the end of a way: `site."example.com:8080".path."/api/*"`.

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{AcceptProxy, Cidr, Files, Host, ListenAddr, Pattern, Timeouts, Tls};
+use super::{AcceptProxy, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Timeouts, Tls};
 use crate::place::At;
 
 /// The ports of sites whose key has none.
@@ -193,6 +193,12 @@ pub struct Rules {
     pub error_pages: Vec<(u16, PathBuf, At)>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
+    /// How long answers may be kept; `None` is as the application says.
+    pub cache: Option<Caching>,
+    /// How answers are encoded; `None` is as they are.
+    pub compress: Option<Compression>,
+    /// Who may read answers from elsewhere; `None` is as the application says.
+    pub cors: Option<Cors>,
 }
 
 /// A change to the fields of one name.
@@ -212,6 +218,8 @@ pub enum HeaderChange {
     Set(Vec<String>),
     /// These lines beside those that are there; at least one.
     Add(Vec<String>),
+    /// This line, where there is none.
+    Default(String),
     /// None.
     Remove,
 }

@@ -100,7 +100,7 @@ fn types(view: &View<'_>) -> FileTypes {
 }
 
 /// The smaller the more specific, of patterns without parameters.
-fn specificity(pattern: &Pattern) -> (bool, std::cmp::Reverse<usize>) {
+pub(super) fn specificity(pattern: &Pattern) -> (bool, std::cmp::Reverse<usize>) {
     let none: &[Segment] = &[];
     let (segments, tail) = match pattern {
         Pattern::Any => (none, true),

@@ -10,6 +10,7 @@ use crate::model::{
 };
 use crate::place::At;
 
+use super::answers::{caching, compression};
 use super::{Resolver, View};
 
 const VERBS: [&str; 4] = ["proxy", "root", "redirect", "respond"];
@@ -34,7 +35,7 @@ const ONLY_FILES: [&str; 11] = [
 
 impl Resolver<'_> {
     /// One route for each path, then that of the site itself.
-    pub(super) fn routes(&mut self, one: &Keyed, site: &View<'_>) -> Vec<Route> {
+    pub(super) fn routes(&mut self, one: &Keyed, site: &View<'_>, secure: bool) -> Vec<Route> {
         let any = Pattern::Any;
         let own = self.verb(site);
         let action = match own {
@@ -72,7 +73,8 @@ impl Resolver<'_> {
             if let Some(action) = &action {
                 self.unused_modifiers(&alone, &[action]);
             }
-            let rules = self.rules(&view, &key.pattern, &path.at);
+            let (files, route) = (served(action.as_ref()), &path.at);
+            let rules = self.rules(&view, &key.pattern, route, files, secure);
             let Some(action) = action else { continue };
             routes.push(Route {
                 name: path.name.clone(),
@@ -92,7 +94,7 @@ impl Resolver<'_> {
             self.unused_modifiers(site, &actions);
         }
         if let Some(action) = action {
-            let rules = self.rules(site, &any, &one.at);
+            let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
             let (name, at) = (String::new(), one.at.clone());
             routes.push(Route { name, at, method: None, pattern: any, action, rules });
         }
@@ -201,9 +203,10 @@ impl Resolver<'_> {
             let names = if used { &[] } else { names };
             names.iter().map(move |name| (*name, cure))
         };
-        let names = unused(proxied || served, &["strip_prefix"], "remove it, or write proxy or root")
-            .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
-            .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
+        let names =
+            unused(proxied || served, &["strip_prefix", "compress"], "remove it, or write proxy or root")
+                .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
+                .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (name, cure) in names {
             let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
             if self.warned(Code::NoEffect, at) {
@@ -215,8 +218,22 @@ impl Resolver<'_> {
     }
 
     /// Every modifier of a route; the path's table comes before its site's.
-    fn rules(&mut self, view: &View<'_>, pattern: &Pattern, route: &At) -> Rules {
+    fn rules(
+        &mut self,
+        view: &View<'_>,
+        pattern: &Pattern,
+        route: &At,
+        files: bool,
+        over_tls: bool,
+    ) -> Rules {
         let (strip_prefix, rewrite) = self.path_sent(view, pattern, route);
+        let mut headers = self.fields(view, "headers", pattern);
+        for rule in self.secure(view, over_tls) {
+            if !headers.iter().any(|told| told.name.eq_ignore_ascii_case(&rule.name)) {
+                headers.push(rule);
+            }
+        }
+        let auth = auth(view);
         let body = view.section("body");
         let rates = match body.written("min_rate").map(|written| written.value) {
             Some(Value::Rate(rate)) => Rates { min_in: Some(rate), ..self.shared.rates },
@@ -226,7 +243,7 @@ impl Resolver<'_> {
         Rules {
             strip_prefix,
             rewrite,
-            headers: self.fields(view, "headers", pattern),
+            headers,
             request_headers: self.fields(view, "request_headers", pattern),
             body_max: match body.value("max") {
                 Value::Size(max) => Some(max),
@@ -234,13 +251,16 @@ impl Resolver<'_> {
             },
             rates,
             limit: limit(view),
-            auth: auth(view),
+            cache: caching(view, files, auth.is_some()),
+            auth,
             allow: view.networks("allow"),
             deny: view.networks("deny"),
             timeouts: self.timeouts(view),
             rewrite_location: view.on("rewrite_location"),
             error_pages: error_pages(view),
             raw_paths: view.word("paths") == "as-is",
+            compress: compression(view, files),
+            cors: self.cors(view),
         }
     }
 
@@ -304,7 +324,9 @@ impl Resolver<'_> {
     fn fields(&mut self, view: &View<'_>, key: &str, pattern: &Pattern) -> Vec<HeaderRule> {
         let mut rules: Vec<HeaderRule> = Vec::new();
         for one in maps(view, key) {
-            if rules.iter().any(|rule| rule.name.eq_ignore_ascii_case(&one.name)) {
+            // `secure` is no field.
+            let known = key == "headers" && one.name == "secure";
+            if known || rules.iter().any(|rule| rule.name.eq_ignore_ascii_case(&one.name)) {
                 continue;
             }
             let change = match &one.value.value {
@@ -326,6 +348,10 @@ impl Resolver<'_> {
         }
         rules
     }
+}
+
+fn served(action: Option<&Action>) -> bool {
+    matches!(action, Some(Action::Files(_)))
 }
 
 /// What a table says about its verb.

@@ -41,7 +41,7 @@ impl Resolver<'_> {
             protocols,
             accept_proxy,
             error_pages: error_pages(&view),
-            routes: self.routes(one, &view),
+            routes: self.routes(one, &view, secure),
         })
     }
 

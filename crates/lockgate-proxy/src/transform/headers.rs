@@ -12,6 +12,8 @@ pub enum HeaderOp {
     Set(Vec<Template>),
     /// These lines beside those that there are.
     Add(Vec<Template>),
+    /// This line, where there is none.
+    Default(Template),
     /// No line.
     Remove,
 }
@@ -99,6 +101,8 @@ impl HeaderRules {
         }
         for rule in &self.rules {
             let templates = match &rule.op {
+                HeaderOp::Default(_) if fields.iter().any(|field| alike(&rule.name, field.name)) => &[],
+                HeaderOp::Default(template) => std::slice::from_ref(template),
                 HeaderOp::Set(templates) | HeaderOp::Add(templates) => templates.as_slice(),
                 HeaderOp::Remove => &[],
             };
@@ -142,13 +146,14 @@ impl HeaderRule {
             HeaderOp::Set(templates) | HeaderOp::Add(templates) => {
                 templates.iter().all(Template::is_field_value)
             }
+            HeaderOp::Default(template) => template.is_field_value(),
             HeaderOp::Remove => true,
         };
         if sound { Ok(()) } else { Err(HeaderError::Value(self.shown())) }
     }
 
     fn replaces(&self) -> bool {
-        !matches!(self.op, HeaderOp::Add(_))
+        matches!(self.op, HeaderOp::Set(_) | HeaderOp::Remove)
     }
 
     fn shown(&self) -> String {
@@ -207,6 +212,16 @@ mod tests {
         assert_eq!(applied(vec![], &origin).len(), 5);
         assert_eq!(applied(vec![set("X-A", &[])], &origin), ["Server: x", "Vary: a", "Other: 3"]);
         assert_eq!(applied(vec![set("Host", &["b"])], &[("host", "a")]), ["Host: b"]);
+    }
+
+    #[test]
+    fn a_default_gives_way_to_what_is_there_and_takes_nothing_out() {
+        let default = |name: &str| HeaderRule { name: name.into(), op: HeaderOp::Default(template("b")) };
+        assert_eq!(applied(vec![default("X-A")], &[("x-a", "1"), ("x-a", "2")]), ["x-a: 1", "x-a: 2"]);
+        assert_eq!(applied(vec![default("X-A")], &[("y", "1")]), ["y: 1", "X-A: b"]);
+        assert!(!HeaderRules::new(vec![default("X-A")]).unwrap().takes_out(b"x-a"));
+        let host = HeaderRules::new(vec![default("host")]);
+        assert_eq!(host, Err(HeaderError::Host));
     }
 
     /// RFC 3875 §4.1.18: to an application that gets variables, X_User is X-User.

@@ -303,6 +303,7 @@ fn headers(
             config::HeaderChange::Add(lines) => {
                 HeaderOp::Add(lines.iter().map(&mut line).collect::<Option<_>>()?)
             }
+            config::HeaderChange::Default(text) => HeaderOp::Default(line(text)?),
             config::HeaderChange::Remove => HeaderOp::Remove,
         };
         rules.push(HeaderRule { name: rule.name.clone().into_bytes(), op });
