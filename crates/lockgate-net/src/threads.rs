@@ -77,7 +77,10 @@ fn work(jobs: &Mutex<Receiver<Job>>) {
 
 impl fmt::Debug for Threads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Threads").field("name", &self.name).field("count", &self.count).finish_non_exhaustive()
+        f.debug_struct("Threads")
+            .field("name", &self.name)
+            .field("count", &self.count)
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once. Binds nothing and
 //! starts nothing.
 
+mod answers;
 mod pools;
 mod rules;
 mod sites;

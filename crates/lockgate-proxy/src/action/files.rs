@@ -118,10 +118,7 @@ impl Files {
     ///
     /// # Errors
     /// When nothing was answered, or the answer has broken off.
-    pub async fn run<D: Downstream>(
-        self: &Arc<Self>,
-        exchange: &mut Exchange<'_, D>,
-    ) -> Result<(), Failure> {
+    pub async fn run<D: Downstream>(self: &Arc<Self>, exchange: &mut Exchange<'_, D>) -> Result<(), Failure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
             Found::File(hit) => self.send(exchange, &hit).await,
@@ -157,8 +154,7 @@ impl Files {
             attempt.render(&exchange.request.values, &mut target);
             decoded(&target)
         });
-        let wanted =
-            Wanted { path: path.to_vec(), attempts: attempts.collect::<Result<_, _>>()?, page };
+        let wanted = Wanted { path: path.to_vec(), attempts: attempts.collect::<Result<_, _>>()?, page };
         let before = known.as_ref().map(|hit| Before::of(hit));
         let brought = match self.bring(&wanted, before.as_ref(), Wait::No) {
             Err(error) if would_wait(error) => {
@@ -176,8 +172,12 @@ impl Files {
                 Ok(Found::File(hit))
             }
             (Brought::File(loaded, status), _) => {
-                let file = File::new(*loaded, exchange.request.rules.compress.as_ref());
-                let hit = Hit::new(file, status, now);
+                let rules = exchange.request.rules;
+                // The page of what is not there is not to be kept for what may come.
+                let caching = rules.cache.as_ref().filter(|_| status == 200);
+                let caching = caching.and_then(|cache| cache.of(path, &loaded.media_type, Some(&loaded.at)));
+                let caching = caching.map(Box::from);
+                let hit = Hit::new(File::new(*loaded, rules.compress.as_ref()), status, caching, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));
                 Ok(Found::File(hit))
             }

@@ -15,7 +15,7 @@ use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages};
 use crate::clock::{Guard, Pace, Waiting};
 use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
-use crate::transform::Values;
+use crate::transform::{Cors, Values};
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -128,9 +128,13 @@ impl Serving<'_> {
         let page = words.page.or_else(|| pages(self.sites, seen)?.get(status));
         let (mut answer, body) = error.make(Form::of_accept(head.fields.named(b"accept")), page);
         answer.fields.append(b"Date", &self.connection.worker.date());
+        // A script must be able to read what is wrong.
+        if let Some(cors) = seen.route.and_then(|route| route.rules.cors.as_ref()) {
+            cors.apply(&head.fields, &mut answer.fields);
+        }
         let keep = keep && head.version >= Version::Http11;
         down.discard();
-        self.send(down, head, seen, &answer, &body, keep, ending).await
+        self.send(down, head, seen, answer, &body, keep, ending).await
     }
 
     /// Answers by what the configuration says.
@@ -158,6 +162,9 @@ impl Serving<'_> {
         let mut scratch = worker.blocks.text();
         route.rules.headers.apply(fields, values, &mut scratch);
         worker.blocks.take_back(scratch);
+        if let Some(cors) = &route.rules.cors {
+            cors.apply(&head.fields, fields);
+        }
         if fields.first(Known::Date).is_none() {
             fields.append(b"Date", &worker.date());
         }
@@ -168,7 +175,22 @@ impl Serving<'_> {
             fields.append(b"Content-Length", itoa::Buffer::new().format(body.len()).as_bytes());
         }
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
-        self.send(down, head, seen, &answer, body, keep, ending).await
+        self.send(down, head, seen, answer, body, keep, ending).await
+    }
+
+    /// Says whether a page from elsewhere may ask.
+    pub(super) async fn preflight<D: Downstream>(
+        &self,
+        down: &mut D,
+        head: &RequestHead,
+        seen: &mut Seen<'_>,
+        cors: &Cors,
+        keep: bool,
+    ) -> Next {
+        let mut answer = cors.preflight(&head.fields);
+        answer.fields.append(b"Date", &self.connection.worker.date());
+        let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
+        self.send(down, head, seen, answer, b"", keep, ending).await
     }
 
     /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
@@ -178,7 +200,7 @@ impl Serving<'_> {
         down: &mut D,
         head: &RequestHead,
         seen: &mut Seen<'_>,
-        answer: &ResponseHead,
+        answer: ResponseHead,
         body: &[u8],
         keep: bool,
         ending: Ending,
@@ -191,7 +213,7 @@ impl Serving<'_> {
         // What was late so far, the head or an endpoint, is what the answer may be about.
         self.guard.settle();
         self.guard.watch().hold_to(pace(rates(self.sites, seen)));
-        match deliver(down, self.guard, head, answer, body, keep).await {
+        match deliver(down, self.guard, head, &answer, body, keep).await {
             Ok(()) if keep => Next::Request,
             Ok(()) => Next::Close(ending),
             Err(ending) => Next::End(ending),

@@ -27,7 +27,7 @@ use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Action, Fixed, Route, Sites};
-use crate::transform::Values;
+use crate::transform::{Cors, Values};
 use crate::upstream::{Lease, Private};
 
 use find::Found;
@@ -172,6 +172,10 @@ impl<'s> Serving<'s> {
         let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
         let Found { route, pattern } = self.find(head, &first, seen)?;
         seen.route = Some(route);
+        // Browsers ask without credentials (Fetch §3.2.2).
+        if let Some(cors) = route.rules.cors.as_ref().filter(|_| Cors::is_preflight(head)) {
+            return Ok(self.preflight(down, head, seen, cors, *keep).await);
+        }
         self.admit(route, head, length, seen).await?;
         down.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.

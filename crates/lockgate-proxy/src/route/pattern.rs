@@ -113,7 +113,8 @@ impl Pattern {
             Segment::Literal(text) => **text == *found,
             Segment::Param(_) => !found.is_empty(),
         };
-        let all = self.segments.iter().all(|wanted| segments.next().is_some_and(|found| fits((wanted, found))));
+        let all =
+            self.segments.iter().all(|wanted| segments.next().is_some_and(|found| fits((wanted, found))));
         all && (self.below || segments.next().is_none())
     }
 

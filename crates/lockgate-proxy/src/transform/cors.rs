@@ -70,7 +70,8 @@ impl Cors {
             let fields = &mut answer.fields;
             fields.append(b"Access-Control-Allow-Methods", self.methods.as_bytes());
             let wanted = asked.named(b"access-control-request-headers").next();
-            if let Some(headers) = self.headers.as_ref().map(String::as_bytes).or(wanted).filter(|headers| !headers.is_empty())
+            if let Some(headers) =
+                self.headers.as_ref().map(String::as_bytes).or(wanted).filter(|headers| !headers.is_empty())
             {
                 fields.append(b"Access-Control-Allow-Headers", headers);
             }

@@ -83,6 +83,7 @@ impl HeaderRules {
         let fixed = |templates: &Vec<Template>| templates.iter().all(|template| template.fixed().is_some());
         self.rules.iter().all(|rule| match &rule.op {
             HeaderOp::Set(templates) | HeaderOp::Add(templates) => fixed(templates),
+            HeaderOp::Default(template) => template.fixed().is_some(),
             HeaderOp::Remove => true,
         })
     }

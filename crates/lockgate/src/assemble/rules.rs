@@ -21,7 +21,7 @@ use lockgate_proxy::route::Pattern;
 use lockgate_proxy::site::{Action, Auth, By, Fixed, Limited, Rates, Rules};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules, Purpose, TargetRewrite, Template};
 
-use super::{Mistakes, millis};
+use super::{Mistakes, answers, millis};
 
 /// The longest page of an error: every failure sends one.
 const LONGEST_PAGE: u64 = 1 << 20;
@@ -72,6 +72,12 @@ impl Guards {
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
             auth: auth?,
+            cache: match &written.cache {
+                Some(cache) => Some(answers::caching(mistakes, route, cache)?),
+                None => None,
+            },
+            compress: written.compress.as_ref().map(answers::compress),
+            cors: written.cors.as_ref().map(answers::cors),
             rewrite_location: written.rewrite_location,
             pages: pages?,
             raw_paths: written.raw_paths,
@@ -177,7 +183,7 @@ pub(super) fn pattern(mistakes: &mut Mistakes<'_>, route: &config::Route) -> Opt
 }
 
 /// A pattern in a table of `route`.
-fn pattern_of(
+pub(super) fn pattern_of(
     mistakes: &mut Mistakes<'_>,
     route: &config::Route,
     written: &config::Pattern,
@@ -273,6 +279,9 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         networks: Networks::default(),
         limit: None,
         auth: None,
+        cache: None,
+        compress: None,
+        cors: None,
         rewrite_location: false,
         pages: Arc::default(),
         raw_paths: false,

@@ -22,20 +22,15 @@ use super::listing::{self, Listing, Order};
 use super::load::{Content, encoded_tag};
 use super::resolve::escaped;
 use super::{Files, busy, unreadable};
-use crate::transform::compress;
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure};
+use crate::transform::compress;
 
 /// The fields that make an answer another than the usual one.
-const CONDITIONS: [Known; 5] = [
-    Known::IfMatch,
-    Known::IfNoneMatch,
-    Known::IfModifiedSince,
-    Known::IfUnmodifiedSince,
-    Known::Range,
-];
+const CONDITIONS: [Known; 5] =
+    [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince, Known::Range];
 
 impl Files {
     /// Sends a file or parts of it, or says that the client has it.
@@ -223,7 +218,8 @@ impl Files {
         to: &[u8],
     ) -> Result<(), Failure> {
         let values = &exchange.request.values;
-        let mut location = exchange.request.rules.target.stripped(exchange.request.pattern, values.path).to_vec();
+        let mut location =
+            exchange.request.rules.target.stripped(exchange.request.pattern, values.path).to_vec();
         location.extend_from_slice(&escaped(to));
         if let Some(query) = values.query {
             location.push(b'?');
@@ -286,6 +282,9 @@ impl Files {
         let Exchange { request, guard, down, outcome, .. } = exchange;
         let worker = request.worker;
         let fields = &mut answer.fields;
+        if let Some(cors) = &request.rules.cors {
+            cors.apply(&request.head.fields, fields);
+        }
         if fields.first(Known::Date).is_none() {
             fields.append(b"Date", &worker.date());
         }
@@ -304,7 +303,8 @@ impl Files {
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has an answer is not waited for.
-        let keep = exchange.keep && length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping();
+        let keep =
+            exchange.keep && length != BodyLength::UntilClose && down.is_over() && !worker.is_stopping();
         guard.settle();
         let watch = guard.watch();
         watch.waits(Waiting::ForRoom);
@@ -356,6 +356,9 @@ impl Said<'_> {
             // Of what is compressed on its way there are no parts.
             if !etag.starts_with(b"W/") {
                 fields.append(b"Accept-Ranges", b"bytes");
+            }
+            if let Some(caching) = &hit.caching {
+                fields.append(b"Cache-Control", caching.as_bytes());
             }
             fields.append(b"ETag", etag);
             fields.append(b"Last-Modified", &file.last_modified);

@@ -28,14 +28,16 @@ pub(super) struct Hit {
     pub(super) file: Rc<File>,
     /// 200, or 404 for the page of what was not found.
     pub(super) status: u16,
+    /// The value of Cache-Control, if it has one.
+    pub(super) caching: Option<Box<str>>,
     checked: Cell<u64>,
     /// The heads of whole answers, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
 impl Hit {
-    pub(super) fn new(file: Rc<File>, status: u16, now: u64) -> Rc<Self> {
-        Rc::new(Self { file, status, checked: Cell::new(now), heads: Default::default() })
+    pub(super) fn new(file: Rc<File>, status: u16, caching: Option<Box<str>>, now: u64) -> Rc<Self> {
+        Rc::new(Self { file, status, caching, checked: Cell::new(now), heads: Default::default() })
     }
 
     /// Whether it needs no look.

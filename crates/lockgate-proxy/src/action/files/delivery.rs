@@ -49,9 +49,19 @@ pub(super) enum Broken {
 /// A part of a body.
 pub(super) enum Part {
     Bytes(Bytes),
-    File { file: Rc<File>, coding: Coding, offset: u64, len: u64 },
+    File {
+        file: Rc<File>,
+        coding: Coding,
+        offset: u64,
+        len: u64,
+    },
     /// All of a file, compressed as it is read; the encoder is away while a thread has it.
-    Encoded { file: Rc<File>, encoder: Option<Box<Encoder>>, offset: u64, len: u64 },
+    Encoded {
+        file: Rc<File>,
+        encoder: Option<Box<Encoder>>,
+        offset: u64,
+        len: u64,
+    },
 }
 
 impl Part {
@@ -149,7 +159,8 @@ impl Delivery {
         let wanted = (*len).min(PIECE);
         let moved = match &form.content {
             Content::Held(bytes) => {
-                let [start, end] = [*offset, *offset + *len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+                let [start, end] =
+                    [*offset, *offset + *len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
                 self.piece = bytes.slice(start.min(bytes.len())..end.min(bytes.len()));
                 self.piece.len() as u64
             }
@@ -225,7 +236,8 @@ impl Delivery {
         let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
             return Poll::Ready(Err(Broken::Busy));
         };
-        let (descriptor, offset, wanted, last) = (Arc::clone(descriptor), *offset, (*len).min(COPIED), *len <= COPIED);
+        let (descriptor, offset, wanted, last) =
+            (Arc::clone(descriptor), *offset, (*len).min(COPIED), *len <= COPIED);
         let job = move || {
             let bytes = read(&descriptor, offset, wanted, Wait::Yes)?;
             let mut encoded = Vec::new();

@@ -103,7 +103,8 @@ impl File {
     pub(super) fn wanted(&self, fields: &Fields, compress: Option<&Compress>) -> Coding {
         let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
-        let there = CODINGS.iter().map(|(coding, _)| *coding).filter(|coding| self.sibling(*coding).is_some());
+        let there =
+            CODINGS.iter().map(|(coding, _)| *coding).filter(|coding| self.sibling(*coding).is_some());
         let made = compress.iter().flat_map(|compress| &compress.codings).map(|(coding, _)| named(*coding));
         for (place, coding) in offered.iter_mut().zip(there.chain(made)) {
             *place = coding;
@@ -149,7 +150,8 @@ impl File {
                     };
                     Ok(coding::encode_all(made, level, &bytes))
                 };
-                let encoded = threads.submit(job).map_err(|_| Errno::BUSY)?.await.map_err(|_| Errno::BUSY)??;
+                let encoded =
+                    threads.submit(job).map_err(|_| Errno::BUSY)?.await.map_err(|_| Errno::BUSY)??;
                 if !own.is_unchanged() {
                     return Err(Errno::STALE);
                 }

@@ -126,7 +126,9 @@ impl Listing<'_> {
         out.extend_from_slice(b"<h1>");
         escape::html(out, &path);
         out.extend_from_slice(b"</h1>\n<table>\n<tr>");
-        for (by, name, title) in [(By::Name, "name", "Name"), (By::Size, "size", "Size"), (By::Time, "time", "Changed")] {
+        for (by, name, title) in
+            [(By::Name, "name", "Name"), (By::Size, "size", "Size"), (By::Time, "time", "Changed")]
+        {
             // The one that it is sorted by turns it around.
             let order = if self.order.by == by && !self.order.descending { "&amp;order=desc" } else { "" };
             out.extend_from_slice(format!("<th><a href=\"?sort={name}{order}\">{title}</a>").as_bytes());

@@ -67,7 +67,12 @@ impl Form {
 
     /// This form, as it was compressed.
     pub(super) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
-        Self { stamp: self.stamp, content: Content::Held(bytes), etag: encoded_tag(&self.etag, coding), fresh: self.fresh }
+        Self {
+            stamp: self.stamp,
+            content: Content::Held(bytes),
+            etag: encoded_tag(&self.etag, coding),
+            fresh: self.fresh,
+        }
     }
 
     /// Whether the file behind the descriptor is still what it was.

@@ -79,7 +79,9 @@ impl Files {
                 found => return Ok(found),
             }
         }
-        for (instead, status) in [(self.spa.as_ref().filter(|_| wanted.page), 200), (self.not_found.as_ref(), 404)] {
+        for (instead, status) in
+            [(self.spa.as_ref().filter(|_| wanted.page), 200), (self.not_found.as_ref(), 404)]
+        {
             if let Some(at) = instead
                 && let Some(found) = file(root, relative(at).to_vec(), status)?
             {
@@ -174,9 +176,7 @@ pub(super) fn is_hidden(path: &[u8]) -> bool {
 
 /// A path as a URL has it (RFC 3986 §3.3).
 pub(super) fn escaped(path: &[u8]) -> Cow<'_, [u8]> {
-    let plain = |byte: &u8| {
-        byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte)
-    };
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(byte);
     if path.iter().all(plain) {
         return Cow::Borrowed(path);
     }

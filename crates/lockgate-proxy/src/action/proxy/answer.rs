@@ -1,11 +1,13 @@
 //! An endpoint's answer on its way to the client.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, ResponseHead, Version};
+use lockgate_http::target;
 
 use super::Proxy;
 use super::replay::Replay;
@@ -150,6 +152,14 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         let mut scratch = worker.blocks.text();
         rules.headers.apply(&mut answer.fields, values, &mut scratch);
         worker.blocks.take_back(scratch);
+    }
+    if let Some(cache) = &rules.cache {
+        let path = target::decode(values.path).unwrap_or(Cow::Borrowed(values.path));
+        cache.apply(answer.status, &path, &mut answer.fields);
+    }
+    if let Some(cors) = &rules.cors {
+        forwarding::detach(&mut answer.fields);
+        cors.apply(&request.head.fields, &mut answer.fields);
     }
     // RFC 9110 §6.6.1: who has a clock sees to it that there is one.
     if answer.fields.first(Known::Date).is_none() {
