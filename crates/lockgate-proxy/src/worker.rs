@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
@@ -92,7 +93,6 @@ pub struct Setup {
 }
 
 /// What the connections of one worker share.
-#[derive(Debug)]
 pub struct Worker {
     /// Process-wide things.
     pub shared: Arc<Shared>,
@@ -108,6 +108,8 @@ pub struct Worker {
     pub log: RefCell<Option<Log>>,
     /// Files that were asked for lately.
     pub files: files::Cache,
+    /// What compresses, while it has nothing to do.
+    pub encoders: RefCell<Encoders>,
     /// Heads of requests that nobody uses now.
     pub requests: Spare<RequestHead>,
     /// Heads of answers that nobody uses now.
@@ -165,6 +167,7 @@ impl Worker {
         Rc::new(Self {
             blocks,
             files: files::Cache::default(),
+            encoders: RefCell::default(),
             requests: Spare::default(),
             answers: Spare::default(),
             upstreams,

@@ -6,6 +6,7 @@
 //! - [`target`]: the target that goes to the origin.
 //! - [`headers`]: fields that are set, added and removed.
 //! - [`compress`], [`media_range`]: which answers are compressed.
+//! - [`encoded`]: a body that is compressed as it comes.
 //! - [`caching`]: how long they may be kept.
 //! - [`cors`]: whose pages may read them.
 //! - [`location`]: the origin's URLs and cookie paths, as the client must see them.
@@ -13,6 +14,7 @@
 pub mod caching;
 pub mod compress;
 pub mod cors;
+pub mod encoded;
 pub mod headers;
 pub mod location;
 pub mod media_range;

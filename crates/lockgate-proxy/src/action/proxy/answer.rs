@@ -19,6 +19,7 @@ use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::h1;
+use crate::transform::encoded::Encoding;
 use crate::transform::{Origin, Public};
 use crate::upstream::Lease;
 
@@ -39,6 +40,9 @@ impl Proxy {
         let stays =
             forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
+        // What is done to the body decides what is said of its length.
+        let mut encoding = compressed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
+        let length = if encoding.is_some() { BodyLength::Chunked } else { length };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
                 if exchange.request.head.version >= Version::Http11 =>
@@ -81,7 +85,10 @@ impl Proxy {
                 }
             }
             if delivering {
-                let pumped = poll_pump(cx, up, down, &rules.headers, |_| {});
+                let pumped = match &mut encoding {
+                    None => poll_pump(cx, up, down, &rules.headers, |_| {}),
+                    Some(encoding) => poll_pump(cx, &mut encoding.of(up), down, &rules.headers, |_| {}),
+                };
                 guard.watch().meter.sent.set(before + down.moved());
                 if pumped.is_pending() && down.is_blocked() {
                     guard.watch().waits(Waiting::ForRoom);
@@ -104,7 +111,11 @@ impl Proxy {
             }
             Poll::Ready(Ok(()))
         }));
-        let delivered = match exchanged.await {
+        let exchanged = exchanged.await;
+        if let Some(encoding) = encoding {
+            exchange.request.worker.encoders.borrow_mut().give_back(encoding.into_encoder());
+        }
+        let delivered = match exchanged {
             Ok(delivered) => delivered,
             Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseIncomplete)),
             // The client has its answer, and takes too long to say the rest.
@@ -134,6 +145,15 @@ impl Proxy {
         }
         Ok(())
     }
+}
+
+/// What compresses an answer, if it is to be: its fields say so already.
+fn compressed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Encoding> {
+    let compress = request.rules.compress.as_ref()?;
+    forwarding::detach(&mut answer.fields);
+    let (coding, level) = compress.begin(&request.head.fields, answer.status, &mut answer.fields)?;
+    let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
+    Some(Encoding::new(encoder))
 }
 
 /// The changes that the route makes to an answer.
