@@ -76,6 +76,8 @@ impl Files {
         for attempt in attempts {
             match self.lead(root, attempt)? {
                 Resolved::Missing => {}
+                // What is tried in its place is no path that anybody asks for.
+                Resolved::Moved(_) if *attempt != wanted.path => {}
                 found => return Ok(found),
             }
         }
@@ -112,18 +114,16 @@ impl Files {
                 if let Some(page) = self.page(root, at)? {
                     return Ok(page);
                 }
-                let [at, path] = [at, path].map(|path| [path, b"/"].concat());
+                let at = [at, b"/"].concat();
                 // A redirect to nothing would only say that there is something.
                 Ok(match self.directory(root, &at)? {
                     Resolved::Missing => Resolved::Missing,
-                    _ => Resolved::Moved(path),
+                    _ => Resolved::Moved(absolute(&at)),
                 })
             }
             None if !directory => Ok(self.page(root, at)?.unwrap_or(Resolved::Missing)),
             // Clean URLs have no last slash but those of directories.
-            None if self.page(root, bare)?.is_some() => {
-                Ok(Resolved::Moved(path.strip_suffix(b"/").unwrap_or(path).to_vec()))
-            }
+            None if self.page(root, bare)?.is_some() => Ok(Resolved::Moved(absolute(bare))),
             _ => Ok(Resolved::Missing),
         }
     }
@@ -147,9 +147,7 @@ impl Files {
             return Ok(None);
         }
         let is_index = self.index.iter().any(|index| index.as_bytes() == name);
-        let clean = if is_index { folder } else { stem };
-        // Two slashes at the front would be another host.
-        Ok(Some([b"/", relative(clean)].concat()))
+        Ok(Some(absolute(if is_index { folder } else { stem })))
     }
 
     fn directory(&self, root: &Root, at: &[u8]) -> Result<Resolved, Errno> {
@@ -166,6 +164,11 @@ impl Files {
 pub(super) fn relative(path: &[u8]) -> &[u8] {
     let start = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
     &path[start..]
+}
+
+/// A path as a redirect has it: two slashes at its front would name another host (RFC 3986 §4.2).
+pub(super) fn absolute(path: &[u8]) -> Vec<u8> {
+    [b"/", relative(path)].concat()
 }
 
 /// Whether a name in it begins with a dot; but for `.well-known` (RFC 8615).
