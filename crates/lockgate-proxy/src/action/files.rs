@@ -144,7 +144,15 @@ impl Files {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
         let page = takes_pages(exchange, path);
         // What is asked for as a page may be found where the same path, asked for as a script, is not.
-        let key = if page && self.spa.is_some() { [path, b"\0"].concat() } else { path.to_vec() };
+        let mut key = path.to_vec();
+        if page && self.spa.is_some() {
+            key.push(0);
+        }
+        // What is tried may have more of the path than what is left of it without its prefix.
+        if !self.attempts.is_empty() {
+            key.push(0);
+            key.extend_from_slice(exchange.request.values.path);
+        }
         let known = worker.files.get(self.place, &key);
         if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now)) {
             return Ok(Found::File(Rc::clone(hit)));
