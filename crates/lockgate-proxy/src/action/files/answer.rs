@@ -20,7 +20,7 @@ use super::delivery::{Broken, Delivery, Part};
 use super::file::File;
 use super::listing::{self, Listing, Order};
 use super::load::{Content, encoded_tag};
-use super::resolve::escaped;
+use super::resolve::{absolute, escaped};
 use super::{Files, busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
@@ -218,8 +218,8 @@ impl Files {
         to: &[u8],
     ) -> Result<(), Failure> {
         let values = &exchange.request.values;
-        let mut location =
-            exchange.request.rules.target.stripped(exchange.request.pattern, values.path).to_vec();
+        let stripped = exchange.request.rules.target.stripped(exchange.request.pattern, values.path);
+        let mut location = if stripped.is_empty() { Vec::new() } else { absolute(stripped) };
         location.extend_from_slice(&escaped(to));
         if let Some(query) = values.query {
             location.push(b'?');
