@@ -7,6 +7,7 @@
 mod check_sites;
 mod compare;
 mod docs;
+mod files;
 mod h2;
 mod h2_upstream;
 mod http;

@@ -1,0 +1,246 @@
+//! Sites that serve files: real files in a directory that is gone after the test, over real sockets.
+
+mod found;
+
+use std::fmt::Display;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use lockgate_testkit::h2::Client;
+use lockgate_testkit::{Http, Lockgate, Message};
+use tempfile::TempDir;
+
+use crate::scene::{NAME, Site, lockgate};
+
+/// When most files of tests were changed last, in seconds since 1970: long ago, so that nothing is taken for new.
+const CHANGED: u64 = 784_111_777;
+/// The same as HTTP writes it.
+const CHANGED_TEXT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+
+/// A root, with a secret beside it.
+struct Www {
+    folder: TempDir,
+    root: PathBuf,
+}
+
+impl Www {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir(&root).unwrap();
+        fs::write(folder.path().join("secret.txt"), SECRET).unwrap();
+        Self { folder, root }
+    }
+
+    /// One with these files.
+    fn with(files: &[(&str, &str)]) -> Self {
+        let www = Self::new();
+        for (name, content) in files {
+            www.write(name, content);
+        }
+        www
+    }
+
+    fn path(&self, name: impl AsRef<[u8]>) -> PathBuf {
+        self.root.join(std::ffi::OsStr::from_bytes(name.as_ref()))
+    }
+
+    /// Writes a file where it is, and its directories; changed last at [`CHANGED`].
+    fn write(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        touch(&path, CHANGED);
+        path
+    }
+
+    /// Puts a new file in the place of one, as tools do that care.
+    fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
+        let beside = self.folder.path().join("beside");
+        fs::write(&beside, content).unwrap();
+        touch(&beside, CHANGED);
+        fs::rename(beside, self.path(name)).unwrap();
+    }
+
+    fn link(&self, target: impl AsRef<Path>, name: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(target, path).unwrap();
+    }
+
+    /// A site for any host at `127.0.0.1:0` by plain HTTP; keys of the site may follow.
+    fn site(&self, keys: impl Display) -> String {
+        format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{keys}\n", self.root.display())
+    }
+
+    fn start(&self, keys: impl Display) -> Lockgate {
+        lockgate().start(&self.site(keys))
+    }
+}
+
+/// What no answer may have.
+const SECRET: &str = "nobody outside may read this";
+
+/// Sets when a file was changed last.
+fn touch(path: &Path, seconds: u64) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+}
+
+/// The three ways to ask.
+const WAYS: [Way; 3] = [Way::Plain, Way::Secure, Way::Http2];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// HTTP/1 without TLS.
+    Plain,
+    /// HTTP/1 over TLS.
+    Secure,
+    /// HTTP/2 over TLS.
+    Http2,
+}
+
+/// A server that is asked in all three ways.
+struct Served {
+    gate: Lockgate,
+    site: Site,
+}
+
+impl Served {
+    fn start(www: &Www, keys: &str) -> Self {
+        let site = Site::new();
+        let secure = format!(
+            "[site.\"{NAME}:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{ cert = \"{}\" }}\nroot = \"{}\"\n{keys}\n",
+            site.cert,
+            www.root.display()
+        );
+        let gate = lockgate().start(&(www.site(keys) + &secure));
+        Self { gate, site }
+    }
+
+    fn connect(&self, way: Way) -> Asking {
+        let secure = || self.gate.at("127.0.0.2:0");
+        match way {
+            Way::Plain => Asking::Plain(Http::connect(self.gate.at("127.0.0.1:0"))),
+            Way::Secure => {
+                Asking::Secure(Box::new(Http::over(self.site.client().connect(secure(), NAME).unwrap())))
+            }
+            Way::Http2 => Asking::Http2(Box::new(Client::connect_tls(&self.site.client(), secure(), NAME))),
+        }
+    }
+}
+
+/// A connection on which one asks again and again.
+enum Asking {
+    Plain(Http),
+    Secure(Box<Http<lockgate_testkit::Tls>>),
+    Http2(Box<Client>),
+}
+
+/// A field that a request has.
+type Line<'a> = (&'a str, &'a str);
+
+impl Asking {
+    fn ask(&mut self, method: &str, path: &str, fields: &[Line<'_>]) -> Answer {
+        match self {
+            Self::Plain(http) => ask_over(http, method, path, fields),
+            Self::Secure(http) => ask_over(http, method, path, fields),
+            Self::Http2(client) => {
+                let mut request = Client::request(Method::from_bytes(method.as_bytes()).unwrap(), path);
+                *request.uri_mut() = format!("https://{NAME}{path}").parse().unwrap();
+                for (name, value) in fields {
+                    let name = http::HeaderName::from_bytes(name.to_lowercase().as_bytes()).unwrap();
+                    request.headers_mut().append(name, value.parse().unwrap());
+                }
+                let answer = client.begin(request, true).answer();
+                assert_eq!(answer.reset, None, "{path}: {answer:?}");
+                Answer { status: answer.status, fields: answer.fields, body: answer.body }
+            }
+        }
+    }
+
+    fn get(&mut self, path: &str, fields: &[Line<'_>]) -> Answer {
+        self.ask("GET", path, fields)
+    }
+}
+
+/// An answer, in whatever way it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Answer {
+    status: u16,
+    /// Names in small letters.
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// The value of a field that is there at most once.
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut all = self.fields.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
+        let first = all.next();
+        assert!(all.next().is_none(), "{name} is there twice: {:?}", self.fields);
+        first
+    }
+
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// The fields without those that differ each time, and without those of the connection.
+    fn lasting(&self) -> Vec<(&str, &str)> {
+        const PASSING: [&str; 3] = ["date", "x-request-id", "connection"];
+        let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let mut fields: Vec<_> = fields.filter(|(name, _)| !PASSING.contains(name)).collect();
+        fields.sort_unstable();
+        fields
+    }
+}
+
+impl From<Message> for Answer {
+    fn from(message: Message) -> Self {
+        let lines = message.head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
+        let fields = lines.map(|(name, value)| (name.to_lowercase(), value.trim().to_owned())).collect();
+        Self { status: message.status(), fields, body: message.body }
+    }
+}
+
+fn head(method: &str, path: &str, fields: &[Line<'_>]) -> String {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
+}
+
+fn ask_over<S: std::io::Read + std::io::Write>(
+    http: &mut Http<S>,
+    method: &str,
+    path: &str,
+    fields: &[Line<'_>],
+) -> Answer {
+    http.send(head(method, path, fields));
+    match method {
+        "HEAD" => Message { head: http.head(), ..Message::default() }.into(),
+        _ => http.answer().into(),
+    }
+}
+
+/// GET on a connection of its own.
+fn get(gate: &Lockgate, path: &str, fields: &[Line<'_>]) -> Answer {
+    ask_over(&mut Http::connect(gate.address()), "GET", path, fields)
+}
+
+/// Asks for each path, and compares status and body, or Location of a redirect.
+#[track_caller]
+fn check(gate: &Lockgate, cases: &[(&str, u16, &str)]) {
+    for (path, status, content) in cases {
+        let answer = get(gate, path, &[]);
+        let found = match answer.status {
+            300..400 => answer.field("location").unwrap(),
+            _ if *status >= 400 && content.is_empty() => "",
+            _ => answer.text(),
+        };
+        assert_eq!((answer.status, found), (*status, *content), "{path}");
+    }
+}
