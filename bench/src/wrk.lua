@@ -2,7 +2,9 @@
 --
 -- POST=n      an echo of n bytes: exactly those must come back     POST=n SINK=1   their number must come back
 -- EXPECT=n    the answer to a GET has n bytes                      CLOSE=1         a connection per request
+-- SLACK=n     … or so many less or more: compressed, and changed    ACCEPT=codings  Accept-Encoding
 local post, expect = tonumber(os.getenv("POST") or ""), tonumber(os.getenv("EXPECT") or "")
+local slack = tonumber(os.getenv("SLACK") or "0")
 local answer
 
 if post then
@@ -13,12 +15,13 @@ if post then
    answer = os.getenv("SINK") and tostring(post) or wrk.body
 end
 if os.getenv("CLOSE") then wrk.headers["Connection"] = "close" end
+if os.getenv("ACCEPT") then wrk.headers["Accept-Encoding"] = os.getenv("ACCEPT") end
 
 wrong_status, wrong_body = 0, 0
 function response(status, _, body)
    if status ~= 200 then
       wrong_status = wrong_status + 1
-   elseif (answer and body ~= answer) or (expect and #body ~= expect) then
+   elseif (answer and body ~= answer) or (expect and math.abs(#body - expect) > slack) then
       wrong_body = wrong_body + 1
    end
 end
