@@ -158,9 +158,9 @@ VARIANTS = {
     "limit": ({"limit": True}, False),
     "change": ({"change": True}, False),
     "all": (ALL, False),
-    "bare, coded": ({"compress": True}, True),
-    "change, coded": ({"compress": True, "change": True}, True),
-    "all, coded": (ALL | {"compress": True}, True),
+    "bare-coded": ({"compress": True}, True),
+    "change-coded": ({"compress": True, "change": True}, True),
+    "all-coded": (ALL | {"compress": True}, True),
 }
 KEPT = 0.75      # requests per CPU-second that the changed page keeps of the bare one's
 EVERYTHING = 1.15  # what all together may cost beside the changed page
@@ -263,7 +263,7 @@ def together(report, a, front, found, reasons):
         one, other = cost.get(named((name, over))), cost.get(named((name, under)))
         return (other / one if turned else one / other) if one and other else None
 
-    ratios = [("change ÷ bare, requests", ("change", "bare", True), KEPT, "≥"), ("all ÷ change, CPU", ("all", "change"), EVERYTHING, "≤"), ("bare coded ÷ bare, CPU", ("bare, coded", "bare"), CODED, "≤")]
+    ratios = [("change ÷ bare, requests", ("change", "bare", True), KEPT, "≥"), ("all ÷ change, CPU", ("all", "change"), EVERYTHING, "≤"), ("bare coded ÷ bare, CPU", ("bare-coded", "bare"), CODED, "≤")]
     lines = [[name, *(per_second(name, v) for v in a.variants), *(figure(ratio(name, *which), 2) or "–" for _, which, _, _ in ratios)] for name in a.peers]
     verdicts = []
     valid = min((summary(records)["valid"] for key, records in found.items() if key.startswith("lockgate:")), default=0)

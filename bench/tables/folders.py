@@ -88,8 +88,8 @@ def nginx(folder, directory, script=False):
     # njs sees empty buffers of what sendfile would send, and the body is lost: with it, sendfile must be off.
     features = ["" if not folder.compress else "gzip on; gzip_types text/css application/javascript; gzip_min_length 1000; gzip_vary on;",
                 f"limit_req zone=clients burst={NOT_LIMITED} nodelay;" if folder.limit else ""]
-    if folder.change:
-        features.append("js_header_filter page.head; js_body_filter page.body;" if scripted else f"sub_filter '{folder.change}' $request_id; sub_filter_once off;")
+    if folder.change and not scripted:
+        features.append(f"sub_filter '{folder.change}' $request_id; sub_filter_once off;")
     secure = " ".join(f'add_header {name} "{value}" always;' for name, value in SECURE.items()) if folder.cache else ""
     text = ["load_module /usr/lib/nginx/modules/ngx_http_js_module.so;" if scripted else "", "daemon off;", "user root;" if os.geteuid() == 0 else "",
             f"worker_processes {folder.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;", "worker_rlimit_nofile 20000; events { worker_connections 19000; }",
@@ -100,7 +100,7 @@ def nginx(folder, directory, script=False):
             f"  js_path {directory}; js_import page from page.js;" if scripted else "",
             f"  server {{ listen 127.0.0.1:{folder.port} {'ssl' if folder.key else ''} {'http2' if folder.h2 else ''} backlog=8192; root {folder.root}; {tls}",
             f"    {' '.join(features)}",
-            f"    location / {{ {'add_header Cache-Control no-cache;' if folder.cache else ''} {secure} }}",
+            f"    location / {{ {'add_header Cache-Control no-cache;' if folder.cache else ''} {secure} {'js_header_filter page.head; js_body_filter page.body;' if scripted else ''} }}",
             f"    location /assets/ {{ add_header Cache-Control \"max-age=31536000, immutable\"; {secure} }}" if folder.cache else "", "} }"]
     if scripted:
         written(directory, "page.js", [
@@ -129,13 +129,13 @@ def nginx_njs(folder, directory):
 def caddy(folder, directory):
     """Pages are templates of its own, with a placeholder in them."""
     fields = {"Cache-Control": "no-cache", **SECURE} if folder.cache else {}
-    text = ["{", "  admin off", "  auto_https off", "  persist_config off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
+    text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
             "  servers {", f"    protocols h1{' h2' if folder.h2 else ''}", "  }", "}",
             f"{'https' if folder.key else 'http'}://127.0.0.1:{folder.port} {{", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
             f"  root * {folder.root}", *(f'  header {name} "{value}"' for name, value in fields.items()),
             '  header /assets/* Cache-Control "max-age=31536000, immutable"' if folder.cache else "",
             "  encode zstd gzip" if folder.compress else "", "  templates" if folder.change else "", "  file_server", "}"]
-    return written(directory, "Caddyfile", text), ["caddy", "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
+    return written(directory, "Caddyfile", text), ["env", f"XDG_CONFIG_HOME={directory}", f"XDG_DATA_HOME={directory}", "caddy", "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
 
 
 def sws(folder, directory):

@@ -12,7 +12,8 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::Router;
-use axum_server::tls_rustls::RustlsConfig;
+use axum_server::accept::NoDelayAcceptor;
+use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use tower_http::compression::CompressionLayer;
 use tower_http::services::ServeDir;
 
@@ -80,9 +81,10 @@ async fn main() {
     let served = match rest {
         [certificate, key] => {
             let tls = RustlsConfig::from_pem_file(certificate, key).await.expect("a certificate and its key");
-            axum_server::bind_rustls(address, tls).serve(service).await
+            let acceptor = RustlsAcceptor::new(tls).acceptor(NoDelayAcceptor);
+            axum_server::bind(address).acceptor(acceptor).serve(service).await
         }
-        _ => axum_server::bind(address).serve(service).await,
+        _ => axum_server::bind(address).acceptor(NoDelayAcceptor).serve(service).await,
     };
     served.expect("serves until it is ended");
 }
