@@ -1,4 +1,4 @@
-// Has a Chromium load a page, reload it and seek in its film, over the DevTools protocol: site.mjs PORT URL PICTURE
+// Has a Chromium load a page, seek in its film and reload it, over the DevTools protocol: site.mjs PORT URL PICTURE
 // Prints one JSON object: for each phase what was asked for, over which protocol, and where the answer came from.
 import { writeFile } from 'node:fs/promises';
 import WebSocket from 'ws';
@@ -26,6 +26,7 @@ const one = (id) => {
   }
   return asked.get(id);
 };
+const field = (headers, name) => Object.entries(headers).find(([key]) => key.toLowerCase() === name)?.[1];
 const heard = {
   'Network.requestWillBeSent': ({ requestId, request, type }) => Object.assign(one(requestId), { url: request.url, type }),
   'Network.requestServedFromCache': ({ requestId }) => { one(requestId).cache = 'memory'; },
@@ -33,10 +34,10 @@ const heard = {
     const resource = one(requestId);
     Object.assign(resource, { protocol: response.protocol, status: response.status, type_of_content: response.mimeType });
     if (response.fromDiskCache) resource.cache = 'disk';
-    resource.range ??= response.headers['content-range'];
+    resource.range ??= field(response.headers, 'content-range');
   },
   'Network.responseReceivedExtraInfo': ({ requestId, statusCode, headers }) => {
-    Object.assign(one(requestId), { wire: statusCode, coding: headers['content-encoding'], range: headers['content-range'] });
+    Object.assign(one(requestId), { wire: statusCode, coding: field(headers, 'content-encoding'), range: field(headers, 'content-range') });
   },
   'Network.loadingFailed': ({ requestId, errorText, canceled }) => { if (!canceled) one(requestId).failed = errorText; },
   'Page.loadEventFired': () => loaded(),
@@ -70,8 +71,6 @@ for (const domain of ['Network', 'Page', 'Runtime', 'Log']) await send(`${domain
 await send('Emulation.setDeviceMetricsOverride', { width: 1000, height: 800, deviceScaleFactor: 1, mobile: false });
 
 said.complete = await page(() => send('Page.navigate', { url }));
-phase = 'reload';
-said.again = await page(() => send('Page.reload'));
 phase = 'seek';
 said.seek = await evaluate(`(async () => {
   const film = document.querySelector('video');
@@ -82,6 +81,8 @@ said.seek = await evaluate(`(async () => {
 })()`);
 const { data } = await send('Page.captureScreenshot', { format: 'png' });
 await writeFile(picture, Buffer.from(data, 'base64'));
+phase = 'reload';
+said.again = await page(() => send('Page.reload'));
 console.log(JSON.stringify(said));
 await send('Browser.close').catch(() => {});
 process.exit(0);

@@ -131,7 +131,7 @@ def caddy(folder, directory):
     fields = {"Cache-Control": "no-cache", **SECURE} if folder.cache else {}
     text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
             "  servers {", f"    protocols h1{' h2' if folder.h2 else ''}", "  }", "}",
-            f"{'https' if folder.key else 'http'}://127.0.0.1:{folder.port} {{", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
+            ", ".join(f"{'https' if folder.key else 'http'}://{host}:{folder.port}" for host in ("127.0.0.1", "localhost")) + " {", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
             f"  root * {folder.root}", *(f'  header {name} "{value}"' for name, value in fields.items()),
             '  header /assets/* Cache-Control "max-age=31536000, immutable"' if folder.cache else "",
             "  encode zstd gzip" if folder.compress else "", "  templates" if folder.change else "", "  file_server", "}"]

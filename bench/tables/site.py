@@ -1,4 +1,4 @@
-"""A site of many files as outsiders see it: REDbot's notes on its answers, and Chromium, which loads it, reloads it and seeks in its film."""
+"""A site of many files as outsiders see it: REDbot's notes on its answers, and Chromium, which loads it, seeks in its film and reloads it."""
 import base64
 import hashlib
 import json
@@ -133,17 +133,17 @@ NOT_OURS = {}
 
 def examined(url, fields):
     try:
-        done = subprocess.run([REDBOT, os.path.join(processes.REPOSITORY, "bench", "src", "redbot.py"), url, *fields], capture_output=True, text=True, timeout=60)
-        return json.loads(done.stdout)
-    except (ValueError, subprocess.TimeoutExpired) as why:
-        return {"status": "", "error": f"REDbot broke: {why}", "notes": []}
+        done = subprocess.run([REDBOT, os.path.join(processes.REPOSITORY, "bench", "src", "ask-redbot.py"), url, *fields], capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return {"status": "", "error": "REDbot took too long", "notes": []}
+    return json.loads(done.stdout) if done.stdout.startswith("{") else {"status": "", "error": f"REDbot broke: {done.stderr[-200:]}", "notes": []}
 
 
 CACHED = ("memory", "disk")
 
 
 def site(report, a):
-    """Chromium loads a site of many files over HTTP/2, reloads it and seeks in its film: protocols, what came from its cache, 304s and 206s."""
+    """Chromium loads a site of many files over HTTP/2, seeks in its film and reloads it: protocols, what came from its cache, 304s and 206s."""
     report.head("A site in a browser", 15 * len(a.peers))
     root = processes.fresh_directory("site")
     names = build(root)
@@ -166,17 +166,18 @@ def site(report, a):
             continue
         lines, wrong = seen(said, names)
         film = said["seek"] and f"sought {said['seek']['at']:.1f} of {said['seek']['duration']:.1f} s"
-        report.plain(name, ["", "protocol", "first", "on reload", "while seeking"], lines,
-                     [f"The page said: {said['complete']}; {film or NO_FILM} Picture: {os.path.relpath(kept, processes.REPOSITORY)}", "Wrong: " + ("; ".join(f"**{w}**" for w in wrong) or "nothing") + "."])
+        report.plain(name, ["", "protocol", "first", "while seeking", "on reload"], lines,
+                     [f"The page said: {said.get('complete', 'nothing')}; {film or NO_FILM} Picture: {os.path.relpath(kept, processes.REPOSITORY)}", "Wrong: " + ("; ".join(f"**{w}**" for w in wrong) or "nothing") + "."])
         report.bad |= name == "lockgate" and bool(wrong)
 
 
 def seen(said, names):
     """A line for each resource, and what is not as it should be."""
-    lines, wrong = [], [f"console: {text}" for text in said["console"]]
-    paths = list(dict.fromkeys(path_of(r["url"]) for r in said["resources"] if r.get("url", "").startswith("https:")))
+    lines, wrong = [], [f"console: {text}" for text in said["console"]] + ["the page did not run"] * (not said.get("complete"))
+    fetched = [r for r in said["resources"] if r.get("url", "").startswith("https:")]  # what is within the page's own text, or the browser's, has other schemes
+    paths = list(dict.fromkeys(path_of(r["url"]) for r in fetched))
     for path in paths:
-        here = {phase: [r for r in said["resources"] if r["phase"] == phase and path_of(r.get("url", "")) == path] for phase in ("load", "reload", "seek")}
+        here = {phase: [r for r in fetched if r["phase"] == phase and path_of(r["url"]) == path] for phase in ("load", "seek", "reload")}
         every = [r for records in here.values() for r in records]
         protocols = sorted({r["protocol"] for r in every if r.get("protocol")})
         lines.append([path, ", ".join(protocols), *("; ".join(came(r) for r in records) for records in here.values())])
@@ -189,9 +190,9 @@ def seen(said, names):
             wrong += [f"{path} was asked for again" for r in again if r.get("cache") not in CACHED]
         elif not film:
             wrong += [f"{path} on reload: {came(r)}" for r in again if r.get("wire") != 304 and r.get("cache") not in CACHED]
-        if film and not any(r.get("wire") == 206 and not r.get("range", "").startswith("bytes 0-") for r in here["seek"]):
+        if film and not any(r.get("wire") == 206 and not r.get("range", "bytes 0-").startswith("bytes 0-") for r in here["seek"]):
             wrong.append("seeking asked for no range")
-    if not any(path_of(r.get("url", "")) == "/" and r.get("wire") == 304 for r in said["resources"] if r["phase"] == "reload"):
+    if not any(path_of(r["url"]) == "/" and r.get("wire") == 304 for r in fetched if r["phase"] == "reload"):
         wrong.append("the page was not revalidated")
     return lines, wrong
 

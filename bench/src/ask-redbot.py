@@ -1,4 +1,4 @@
-"""Asks REDbot about one resource: redbot.py URL [NAME: VALUE…]. Prints one JSON object: its status and the notes."""
+"""Asks REDbot about one resource: ask-redbot.py URL [NAME: VALUE…]. Prints one JSON object: its status and the notes."""
 import json
 import sys
 from configparser import ConfigParser
@@ -23,5 +23,5 @@ answer = resource.response
 print(json.dumps({
     "status": str(answer.status_code), "error": str(resource.fetch_error or ""),
     "notes": [{"level": note.level.name.lower(), "id": type(note).__name__, "summary": str(note.summary), "category": note.category.name.lower()} for note in answer.notes],
-    "checks": [{"name": check.check_name, "error": str(check.fetch_error or "")} for check in resource.subreqs.values()],
+    "checks": [{"name": str(check.check_name), "error": str(check.fetch_error or "")} for check in resource.subreqs.values()],
 }))
