@@ -7,7 +7,7 @@ mod encode;
 
 use std::ops::RangeInclusive;
 
-pub use decode::{Coded, DecodeError, Decoded, Decoder, decode_all};
+pub use decode::{Coded, DecodeError, Decoder, decode_all};
 pub use encode::{Encoder, Encoders, KEPT, encode_all};
 
 /// A coding that we make.

@@ -8,6 +8,8 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 
+use crate::Progress;
+
 /// RFC 9659 §3: 8 MB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 const DEFLATE_WINDOW_LOG: u8 = 15;
@@ -64,15 +66,6 @@ pub enum DecodeError {
     /// It ended in the middle.
     #[error("the coded content ends too early")]
     Truncated,
-}
-
-/// How far a step went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decoded {
-    /// All input is taken and all that it stands for has been given.
-    NeedsInput,
-    /// The room is used up: call again, with what is left of the input, which may be nothing.
-    NeedsRoom,
 }
 
 /// Decodes one message.
@@ -135,11 +128,11 @@ impl Decoder {
         input: &mut &[u8],
         out: &mut Vec<u8>,
         room: usize,
-    ) -> Result<Decoded, DecodeError> {
+    ) -> Result<Progress, DecodeError> {
         let end = out.len().saturating_add(room);
         loop {
             if out.len() >= end {
-                return Ok(Decoded::NeedsRoom);
+                return Ok(Progress::Full);
             }
             if self.at == At::Between && !input.is_empty() {
                 self.another(input);
@@ -149,10 +142,10 @@ impl Decoder {
                 *input = &[];
             }
             if matches!(self.at, At::Between | At::End) {
-                return Ok(Decoded::NeedsInput);
+                return Ok(Progress::Done);
             }
             if let Engine::Unknown(first) = &mut self.engine {
-                let Some((byte, rest)) = input.split_first() else { return Ok(Decoded::NeedsInput) };
+                let Some((byte, rest)) = input.split_first() else { return Ok(Progress::Done) };
                 self.at = At::Middle;
                 match *first {
                     None => {
@@ -184,7 +177,7 @@ impl Decoder {
                 self.at = At::Middle;
             }
             if given < room && input.is_empty() {
-                return Ok(Decoded::NeedsInput);
+                return Ok(Progress::Done);
             }
             if given == 0 && taken == 0 {
                 return Err(DecodeError::Invalid);
@@ -287,7 +280,7 @@ fn deflate(first: u8, second: u8) -> Result<Decompress, DecodeError> {
 /// As [`Decoder::step`] and [`Decoder::end`].
 pub fn decode_all(coded: Coded, mut input: &[u8], max: u64) -> Result<Vec<u8>, DecodeError> {
     let (mut decoder, mut out) = (Decoder::new(coded, max), Vec::new());
-    while decoder.step(&mut input, &mut out, usize::MAX)? == Decoded::NeedsRoom {}
+    while decoder.step(&mut input, &mut out, usize::MAX)? == Progress::Full {}
     decoder.end()?;
     Ok(out)
 }

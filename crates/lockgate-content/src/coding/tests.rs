@@ -1,6 +1,7 @@
 //! Codings there and back, in pieces and whole, and what comes of bytes that are none.
 
 use super::*;
+use crate::Progress;
 
 const CODED: [Coded; 4] = [Coded::Zstd, Coded::Brotli, Coded::Gzip, Coded::Deflate];
 
@@ -68,13 +69,13 @@ fn after_a_flush_the_reader_has_everything_so_far() {
                 // A second one has nothing to add that would harm.
                 encoder.flush(&mut written);
                 let mut coded = &written[..];
-                while decoder.step(&mut coded, &mut read, 100).unwrap() == Decoded::NeedsRoom {}
+                while decoder.step(&mut coded, &mut read, 100).unwrap() == Progress::Full {}
                 written.clear();
                 assert_eq!(read, said, "{coding:?} {level}, event {at}");
             }
             encoder.finish(&mut written);
             let mut coded = &written[..];
-            assert_eq!(decoder.step(&mut coded, &mut read, 1), Ok(Decoded::NeedsInput));
+            assert_eq!(decoder.step(&mut coded, &mut read, 1), Ok(Progress::Done));
             assert_eq!((decoder.end(), read), (Ok(()), said));
         }
     }
@@ -214,7 +215,7 @@ fn in_pieces(kind: Coded, coded: &[u8], size: usize, room: usize, max: u64) -> R
             let before = out.len();
             let step = decoder.step(&mut piece, &mut out, room)?;
             assert!(out.len() - before <= room);
-            if step == Decoded::NeedsInput {
+            if step == Progress::Done {
                 break;
             }
         }
@@ -273,7 +274,7 @@ fn a_bomb_ends_at_the_bound_and_before_in_steps() {
         assert_eq!(decode_all(kind, &bomb, (8 << 20) - 1), Err(DecodeError::TooLong), "{kind:?}");
         assert!(decode_all(kind, &bomb, 8 << 20).is_ok_and(|out| out == zeros), "{kind:?}");
         let (mut decoder, mut out, mut input) = (Decoder::new(kind, 100_000), Vec::new(), &bomb[..]);
-        assert_eq!(decoder.step(&mut input, &mut out, 10_000), Ok(Decoded::NeedsRoom), "{kind:?}");
+        assert_eq!(decoder.step(&mut input, &mut out, 10_000), Ok(Progress::Full), "{kind:?}");
         assert_eq!(out.len(), 10_000, "{kind:?}");
         assert_eq!(decoder.step(&mut input, &mut out, 1 << 30), Err(DecodeError::TooLong), "{kind:?}");
         assert!(out.len() <= 100_000 && out.iter().all(|byte| *byte == 0), "{kind:?}: {}", out.len());

@@ -1,0 +1,214 @@
+//! Runs changes over a document piece by piece.
+
+use super::compile::{Changes, Compiled};
+use super::escape::Escape;
+use super::html::{Event, Html};
+use super::matches::Texts;
+use super::output::{Output, put};
+use super::{ChangeError, Document};
+use crate::Progress;
+use std::sync::Arc;
+
+/// How much input is taken at once.
+const STEP: usize = 16 * 1024;
+
+/// Changes a document as it streams by.
+///
+/// What comes out does not depend on how the input is cut. It holds back what may be the beginning of a match: up to
+/// the length of the longest text, up to three times [`LONGEST_MATCH`](super::LONGEST_MATCH) with patterns of no bounded
+/// length, and unfinished tags. Memory: that, a copy of the values, and up to [`LONGEST_TAG`](super::LONGEST_TAG).
+pub struct Changer {
+    machine: Machine,
+    values: Vec<Box<[u8]>>,
+    written: Vec<Written>,
+    left: u64,
+}
+
+/// A value as it is written.
+struct Written {
+    number: usize,
+    escape: Escape,
+    text: Box<[u8]>,
+}
+
+impl Changer {
+    /// For one document, of which at most `max` bytes come out. A value that is missing is empty.
+    pub fn new(changes: &Changes, document: Document, values: &[&[u8]], max: u64) -> Self {
+        let values = values.iter().map(|value| Box::from(*value)).collect();
+        Self { machine: Machine::new(changes, document), values, written: vec![], left: max }
+    }
+
+    /// Takes from the front of `input`, which is shortened by that, and appends what has become ready to `out`: about
+    /// `room` bytes at most, which is more than 0. A step ends with the piece that has used it up, so `out` can get more
+    /// by 32 KB of the document, or by one text or value.
+    ///
+    /// # Errors
+    /// [`ChangeError`]. The changer is of no use afterwards: the document cannot be completed.
+    pub fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut Vec<u8>,
+        room: usize,
+    ) -> Result<Progress, ChangeError> {
+        let (machine, mut sink) = self.parts(out, room);
+        machine.step(input, &mut sink)
+    }
+
+    /// As [`step`](Self::step), when the input is over. It is complete with [`Progress::Done`].
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn finish(&mut self, out: &mut Vec<u8>, room: usize) -> Result<Progress, ChangeError> {
+        let (machine, mut sink) = self.parts(out, room);
+        machine.finish(&mut sink)
+    }
+
+    fn parts<'a>(&'a mut self, out: &'a mut Vec<u8>, room: usize) -> (&'a mut Machine, Sink<'a>) {
+        let full = out.len().saturating_add(room);
+        let sink = Sink { values: &self.values, written: &mut self.written, left: &mut self.left, full, out };
+        (&mut self.machine, sink)
+    }
+}
+
+/// Where a changer writes to.
+struct Sink<'a> {
+    values: &'a [Box<[u8]>],
+    written: &'a mut Vec<Written>,
+    left: &'a mut u64,
+    full: usize,
+    out: &'a mut Vec<u8>,
+}
+
+fn count(left: &mut u64, len: usize) -> Result<(), ChangeError> {
+    *left = left.checked_sub(len as u64).ok_or(ChangeError::TooLong)?;
+    Ok(())
+}
+
+impl Output for Sink<'_> {
+    fn text(&mut self, text: &[u8]) -> Result<(), ChangeError> {
+        count(self.left, text.len())?;
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError> {
+        let Some(value) = self.values.get(number) else { return Ok(()) };
+        if escape == Escape::None {
+            count(self.left, value.len())?;
+            self.out.extend_from_slice(value);
+            return Ok(());
+        }
+        let same = |written: &Written| written.number == number && written.escape == escape;
+        let at = self.written.iter().position(same).unwrap_or_else(|| {
+            self.written.push(Written { number, escape, text: escape.apply(value).into() });
+            self.written.len() - 1
+        });
+        let text = &self.written[at].text;
+        count(self.left, text.len())?;
+        self.out.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        self.out.len() >= self.full
+    }
+}
+
+/// Both steps of all changes, for any output.
+pub(super) struct Machine {
+    compiled: Arc<Compiled>,
+    escape: Escape,
+    html: Option<Html>,
+    texts: Texts,
+    state: State,
+    changed: bool,
+}
+
+/// What is to be done before more input is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing: it goes on.
+    Running,
+    /// Something is put in here by a selector: the text before it ends.
+    PutIn { insert: usize, values: bool },
+    /// The input is over.
+    Ending,
+    /// The document is over.
+    Over,
+}
+
+impl Machine {
+    pub(super) fn new(changes: &Changes, document: Document) -> Self {
+        let compiled = changes.compiled();
+        let html = (document == Document::Html && !compiled.selects.is_empty()).then(|| Html::new(&compiled));
+        let escape = Escape::of(document);
+        Self { compiled, escape, html, texts: Texts::new(), state: State::Running, changed: false }
+    }
+
+    /// Whether any rule has found anything yet.
+    pub(super) fn changed(&self) -> bool {
+        self.changed || self.texts.found()
+    }
+
+    pub(super) fn step(&mut self, input: &mut &[u8], out: &mut impl Output) -> Result<Progress, ChangeError> {
+        loop {
+            if self.drain(out)? == Progress::Full {
+                return Ok(Progress::Full);
+            }
+            if input.is_empty() {
+                return Ok(Progress::Done);
+            }
+            let (now, later) = input.split_at(input.len().min(STEP));
+            *input = later;
+            match &mut self.html {
+                Some(html) => html.write(now)?,
+                None => self.texts.feed(now),
+            }
+        }
+    }
+
+    pub(super) fn finish(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
+        if self.drain(out)? == Progress::Full {
+            return Ok(Progress::Full);
+        }
+        if let Some(html) = &mut self.html {
+            html.end()?;
+            if self.drain(out)? == Progress::Full {
+                return Ok(Progress::Full);
+            }
+        }
+        if self.state == State::Running {
+            self.state = State::Ending;
+        }
+        self.drain(out)
+    }
+
+    /// Gives all that is ready.
+    fn drain(&mut self, out: &mut impl Output) -> Result<Progress, ChangeError> {
+        loop {
+            let ended = matches!(self.state, State::PutIn { .. } | State::Ending);
+            if self.texts.advance(&self.compiled, self.escape, ended, out)? == Progress::Full {
+                return Ok(Progress::Full);
+            }
+            match self.state {
+                State::PutIn { insert, values } => {
+                    self.texts.begin_anew();
+                    let escape = values.then_some(self.escape);
+                    put(&self.compiled.inserts[insert], escape, |_| &[], out)?;
+                    self.state = State::Running;
+                    continue;
+                }
+                State::Ending => self.state = State::Over,
+                State::Running | State::Over => {}
+            }
+            match self.html.as_mut().and_then(Html::next) {
+                Some(Event::Text(text)) => self.texts.feed(text),
+                Some(Event::PutIn { insert, values }) => {
+                    self.changed = true;
+                    self.state = State::PutIn { insert, values };
+                }
+                None => return Ok(Progress::Done),
+            }
+        }
+    }
+}

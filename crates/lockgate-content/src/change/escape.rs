@@ -1,0 +1,78 @@
+//! Values made harmless for where they come to stand.
+
+use std::borrow::Cow;
+
+use super::Document;
+
+/// How a value is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Escape {
+    /// As it is.
+    None,
+    /// With character references, for HTML and XML: text and quoted attributes.
+    Markup,
+    /// For strings of JSON and JavaScript, in any quotes.
+    Script,
+}
+
+impl Escape {
+    /// What values need in such a document.
+    pub(super) fn of(document: Document) -> Self {
+        match document {
+            Document::Html | Document::Xml => Self::Markup,
+            Document::Script => Self::Script,
+            Document::Other => Self::None,
+        }
+    }
+
+    pub(super) fn apply(self, value: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::None => Cow::Borrowed(value),
+            Self::Markup => markup(value),
+            Self::Script => script(value),
+        }
+    }
+}
+
+fn markup(value: &[u8]) -> Cow<'_, [u8]> {
+    let reference = |byte: u8| match byte {
+        b'&' => Some(&b"&amp;"[..]),
+        b'<' => Some(&b"&lt;"[..]),
+        b'>' => Some(&b"&gt;"[..]),
+        b'"' => Some(&b"&quot;"[..]),
+        b'\'' => Some(&b"&#39;"[..]),
+        _ => None,
+    };
+    if !value.iter().any(|byte| reference(*byte).is_some()) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = Vec::with_capacity(value.len() + 16);
+    for byte in value {
+        match reference(*byte) {
+            Some(reference) => out.extend_from_slice(reference),
+            None => out.push(*byte),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// JSON knows no other escape that JavaScript knows as well than `\uXXXX` for all of these.
+fn script(value: &[u8]) -> Cow<'_, [u8]> {
+    // Backtick and dollar are special in template literals, the two separators end a line in old JavaScript.
+    let plain = |c: char| {
+        !c.is_control()
+            && !matches!(c, '"' | '\'' | '\\' | '<' | '>' | '&' | '`' | '$' | '\u{2028}' | '\u{2029}')
+    };
+    if std::str::from_utf8(value).is_ok_and(|text| text.chars().all(plain)) {
+        return Cow::Borrowed(value);
+    }
+    let mut out = String::with_capacity(value.len() + 16);
+    for c in String::from_utf8_lossy(value).chars() {
+        if plain(c) {
+            out.push(c);
+        } else {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        }
+    }
+    Cow::Owned(out.into_bytes())
+}

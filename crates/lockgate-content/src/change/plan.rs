@@ -1,0 +1,176 @@
+//! What changes make of a whole document, with places for values: one text and a few marks in it.
+
+use std::borrow::Cow;
+
+use super::changer::Machine;
+use super::escape::Escape;
+use super::output::Output;
+use super::{ChangeError, Changes, Document};
+use crate::Progress;
+
+/// A changed document with places for values. Made once for a document, filled in for each request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// All that is the same for every request.
+    text: Box<[u8]>,
+    /// Places in it, in order.
+    marks: Box<[Mark]>,
+    /// The values as they are written: a value that is escaped in two ways is there twice.
+    slots: Box<[Slot]>,
+    changed: bool,
+}
+
+/// A place for a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    /// Where it is in the text.
+    at: u32,
+    slot: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    number: usize,
+    escape: Escape,
+    /// How many marks have it.
+    uses: u64,
+}
+
+impl Plan {
+    /// What `changes` make of `content`. Takes the time of one pass; in a worker, for large files, that is worth a thread.
+    ///
+    /// # Errors
+    /// [`ChangeError::TooLong`] if the plan would take more than `max` bytes of memory, which counts text and marks and is
+    /// at most 4 GB; [`ChangeError::TagTooLong`].
+    pub fn new(
+        changes: &Changes,
+        document: Document,
+        content: &[u8],
+        max: usize,
+    ) -> Result<Self, ChangeError> {
+        let mut machine = Machine::new(changes, document);
+        let max = max.min(u32::MAX as usize);
+        let mut draft =
+            Draft { text: Vec::with_capacity(content.len().min(max)), marks: vec![], slots: vec![], max };
+        let mut input = content;
+        while machine.step(&mut input, &mut draft)? == Progress::Full {}
+        while machine.finish(&mut draft)? == Progress::Full {}
+        Ok(Self {
+            text: draft.text.into(),
+            marks: draft.marks.into(),
+            slots: draft.slots.into(),
+            changed: machine.changed(),
+        })
+    }
+
+    /// Whether any rule has found anything. If not, the document is what it was and can be sent as it is.
+    pub fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Whether every request gets the same: there are no places for values in it.
+    pub fn is_fixed(&self) -> bool {
+        self.marks.is_empty()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn size(&self) -> usize {
+        self.text.len() + size_of_val(&*self.marks) + size_of_val(&*self.slots) + size_of::<Self>()
+    }
+
+    /// The values that it has places for, by number, without an order; one may be there twice.
+    pub fn numbers(&self) -> impl Iterator<Item = usize> + '_ {
+        self.slots.iter().map(|slot| slot.number)
+    }
+
+    /// The document of one request. A value that is missing is empty.
+    pub fn fill<'a>(&'a self, values: &[&'a [u8]]) -> Filled<'a> {
+        let value = |slot: &Slot| slot.escape.apply(values.get(slot.number).copied().unwrap_or_default());
+        Filled { plan: self, values: self.slots.iter().map(value).collect() }
+    }
+}
+
+/// The document of one request: pieces of text and values by turns.
+#[derive(Debug, Clone)]
+pub struct Filled<'a> {
+    plan: &'a Plan,
+    values: Vec<Cow<'a, [u8]>>,
+}
+
+impl Filled<'_> {
+    /// The length of all of it: Content-Length.
+    pub fn length(&self) -> u64 {
+        let values = self.plan.slots.iter().zip(&self.values);
+        let values: u64 = values.map(|(slot, value)| slot.uses.saturating_mul(value.len() as u64)).sum();
+        self.plan.text.len() as u64 + values
+    }
+
+    /// How many pieces there are: one more than twice the places.
+    pub fn count(&self) -> usize {
+        2 * self.plan.marks.len() + 1
+    }
+
+    /// The piece of this number, which may be empty; none behind the last one. Lent, so that it can be sent from where it
+    /// is, by as many calls as that takes.
+    pub fn piece(&self, number: usize) -> Option<&[u8]> {
+        let (marks, half) = (&self.plan.marks, number / 2);
+        if number % 2 == 1 {
+            return marks.get(half).map(|mark| &*self.values[mark.slot as usize]);
+        }
+        let begin = if half == 0 { 0 } else { marks.get(half - 1)?.at as usize };
+        let end = marks.get(half).map_or(self.plan.text.len(), |mark| mark.at as usize);
+        Some(&self.plan.text[begin..end])
+    }
+
+    /// All pieces in order, without those that are empty.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.count()).filter_map(|number| self.piece(number)).filter(|piece| !piece.is_empty())
+    }
+
+    /// Appends all of it: for who needs it in one piece, such as an encoder.
+    pub fn copy_to(&self, out: &mut Vec<u8>) {
+        out.reserve(usize::try_from(self.length()).unwrap_or(0));
+        for piece in self.pieces() {
+            out.extend_from_slice(piece);
+        }
+    }
+}
+
+/// A plan while it is made.
+struct Draft {
+    text: Vec<u8>,
+    marks: Vec<Mark>,
+    slots: Vec<Slot>,
+    max: usize,
+}
+
+impl Draft {
+    fn room_for(&self, more: usize) -> Result<(), ChangeError> {
+        let size = self.text.len() + size_of_val(&*self.marks) + more;
+        if size > self.max { Err(ChangeError::TooLong) } else { Ok(()) }
+    }
+}
+
+impl Output for Draft {
+    fn text(&mut self, text: &[u8]) -> Result<(), ChangeError> {
+        self.room_for(text.len())?;
+        self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError> {
+        self.room_for(size_of::<Mark>())?;
+        let same = |slot: &Slot| slot.number == number && slot.escape == escape;
+        let slot = self.slots.iter().position(same).unwrap_or_else(|| {
+            self.slots.push(Slot { number, escape, uses: 0 });
+            self.slots.len() - 1
+        });
+        self.slots[slot].uses += 1;
+        self.marks.push(Mark { at: self.text.len() as u32, slot: slot as u32 });
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}

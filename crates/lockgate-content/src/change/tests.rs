@@ -1,0 +1,546 @@
+//! What rules make of documents, whichever way they run and however the document arrives.
+
+use super::*;
+use crate::Progress;
+
+fn text(find: &str, with: impl Into<Template>) -> Rule {
+    Rule::Text { find: find.into(), with: with.into() }
+}
+
+fn pattern(pattern: &str, with: impl Into<Template>) -> Rule {
+    Rule::Pattern { pattern: pattern.into(), with: with.into() }
+}
+
+fn select(selector: &str, edit: Edit) -> Rule {
+    Rule::Select { selector: selector.into(), edit }
+}
+
+/// A template in which `{0}` is value 0 and `{!0}` the same raw.
+fn with(text: &str) -> Template {
+    let mut parts = vec![];
+    for (at, piece) in text.split(['{', '}']).enumerate() {
+        let number = piece.trim_start_matches('!').parse().ok().filter(|_| at % 2 == 1);
+        parts.push(match number {
+            Some(number) if piece.starts_with('!') => Part::Raw(number),
+            Some(number) => Part::Value(number),
+            None if at % 2 == 1 => Part::Text(format!("{{{piece}}}").into()),
+            None => Part::Text(piece.into()),
+        });
+    }
+    Template(parts)
+}
+
+fn compiled(rules: &[Rule]) -> Changes {
+    Changes::compile(rules).unwrap()
+}
+
+fn planned(changes: &Changes, document: Document, content: &[u8], values: &[&[u8]]) -> Vec<u8> {
+    let plan = Plan::new(changes, document, content, 1 << 24).unwrap();
+    let (filled, mut out) = (plan.fill(values), Vec::new());
+    filled.copy_to(&mut out);
+    assert_eq!(out.len() as u64, filled.length());
+    assert_eq!(filled.pieces().map(<[u8]>::len).sum::<usize>(), out.len());
+    assert!(filled.piece(filled.count()).is_none() && filled.piece(usize::MAX).is_none());
+    out
+}
+
+fn streamed<'a>(
+    changes: &Changes,
+    document: Document,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+    values: &[&[u8]],
+    room: usize,
+) -> Vec<u8> {
+    let (mut changer, mut out) = (Changer::new(changes, document, values, 1 << 24), Vec::new());
+    for mut piece in pieces {
+        while changer.step(&mut piece, &mut out, room).unwrap() == Progress::Full {}
+        assert!(piece.is_empty());
+    }
+    while changer.finish(&mut out, room).unwrap() == Progress::Full {}
+    out
+}
+
+/// What rules make of a document in every way that there is.
+fn changed(rules: &[Rule], document: Document, content: &[u8], values: &[&[u8]]) -> String {
+    let changes = compiled(rules);
+    let plan = planned(&changes, document, content, values);
+    let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    for size in [1, 2, 3, 7, 100, 1 << 20] {
+        let stream = streamed(&changes, document, content.chunks(size), values, usize::MAX);
+        assert_eq!(show(&stream), show(&plan), "pieces of {size}");
+    }
+    for cut in 0..content.len().min(500) {
+        let (front, back) = content.split_at(cut);
+        let stream = streamed(&changes, document, [front, back], values, usize::MAX);
+        assert_eq!(show(&stream), show(&plan), "cut at {cut}");
+    }
+    assert!(streamed(&changes, document, [content], values, 1) == plan, "one byte of room");
+    show(&plan)
+}
+
+fn html(rules: &[Rule], content: &str) -> String {
+    changed(rules, Document::Html, content.as_bytes(), &[b"<&\"'>", b"two"])
+}
+
+fn other(rules: &[Rule], content: &str) -> String {
+    changed(rules, Document::Other, content.as_bytes(), &[b"<v>", b"two"])
+}
+
+#[test]
+fn texts_are_replaced_wherever_they_stand() {
+    let table = [
+        ("a", "b", "banana", "bbnbnb"),
+        ("banana", "", "banana", ""),
+        ("na", "{0}", "banana", "ba<v><v>"),
+        ("x", "y", "banana", "banana"),
+        ("x", "y", "", ""),
+        ("aa", "b", "aaaaa", "bba"),
+        ("abab", "X", "ababab", "Xab"),
+        ("\u{e9}", "e", "caf\u{e9}", "cafe"),
+    ];
+    for (find, replacement, content, result) in table {
+        assert_eq!(other(&[text(find, with(replacement))], content), result, "{find} in {content}");
+    }
+}
+
+#[test]
+fn what_was_put_in_is_never_matched_again() {
+    assert_eq!(other(&[text("a", "b"), text("b", "a")], "abba"), "baab");
+    assert_eq!(other(&[text("a", "aa")], "aaa"), "aaaaaa");
+    // Nor do a value and what is beside it make a match.
+    assert_eq!(other(&[text("<", "("), text("1", with("{0}")), text("v>", "!")], "1<1v>"), "<v>(<v>!");
+    assert_eq!(
+        html(&[select("p", Edit::Append("word".into())), text("word", "W")], "<p>word</p>"),
+        "<p>Wword</p>"
+    );
+    assert_eq!(html(&[select("b", Edit::Remove), text("xy", "!")], "x<b>1</b>y xy"), "xy !");
+}
+
+#[test]
+fn of_rules_that_match_at_the_same_place_the_first_is_taken() {
+    assert_eq!(other(&[text("ab", "1"), text("abc", "2")], "abcab"), "1c1");
+    assert_eq!(other(&[text("abc", "2"), text("ab", "1")], "abcab"), "21");
+    assert_eq!(other(&[text("bc", "1"), text("ab", "2")], "abc"), "2c", "what begins earlier comes first");
+    assert_eq!(other(&[pattern("[ab]+", "1"), text("ab", "2")], "abc"), "1c");
+    assert_eq!(other(&[text("ab", "2"), pattern("[ab]+", "1")], "abc"), "2c");
+}
+
+#[test]
+fn patterns_put_in_what_groups_have_matched() {
+    let table = [
+        (r"(\w+)@(\w+)", "$2 at $1", "me@home", "home at me"),
+        (r"(?<user>\w+)@", "$$1 $ $x", "me@home", "$1 $ $xhome"),
+        (r"(a)|(b)", "[$1$2]", "abc", "[a][b]c"),
+        (r"(?i)WORD", "{0}$0", "Word word", "<v>Word <v>word"),
+        (r"^a", "b", "aa\na", "ba\na"),
+        (r"(?m)^a", "b", "aa\na", "ba\nb"),
+        (r"a$", "b", "aa", "ab"),
+        (r"\ba\b", "b", "a ab a", "b ab b"),
+        (r"a.*z", "-", "xazz\naz", "x-\n-"),
+        (r"(?s)a.*z", "-", "xazz\nazb", "x-b"),
+        (r"é+", "e", "caféé", "cafe"),
+        (r"a{3,5}", "-", "aaaaaaaaa", "--"),
+    ];
+    for (find, replacement, content, result) in table {
+        assert_eq!(other(&[pattern(find, with(replacement))], content), result, "{find} in {content}");
+    }
+    assert_eq!(other(&[pattern(r"(?<user>\w+)@", "${user}:${1}:")], "me@home"), "me:me:home");
+    // On bytes that are no UTF-8, too.
+    let out = changed(&[pattern(r"(?-u:\xff)(.)", "$1")], Document::Other, b"a\xffb\xfe", &[]);
+    assert_eq!(out, "ab\u{fffd}");
+}
+
+#[test]
+fn elements_are_changed_by_what_selects_them() {
+    let page = "<html><head><title>t</title></head><body class=a><p id=\"x\">one<br>two</p><img src=i></body></html>";
+    let table = [
+        ("head", Edit::Append("<!--n-->".into()), "</title></head>", "</title><!--n--></head>"),
+        ("head", Edit::Prepend("<!--n-->".into()), "<head>", "<head><!--n-->"),
+        ("#x", Edit::Before("<hr>".into()), "<p", "<hr><p"),
+        ("#x", Edit::After("<hr>".into()), "</p>", "</p><hr>"),
+        ("img", Edit::After("<hr>".into()), "<img src=i>", "<img src=i><hr>"),
+        ("img", Edit::Append("<hr>".into()), "", ""),
+        ("title", Edit::Inner("other".into()), ">t<", ">other<"),
+        ("p", Edit::Replace("<q></q>".into()), "<p id=\"x\">one<br>two</p>", "<q></q>"),
+        ("p br", Edit::Remove, "<br>", ""),
+        ("p", Edit::Remove, "<p id=\"x\">one<br>two</p>", ""),
+        ("body", Edit::Set { name: "Class".into(), value: "b\"".into() }, "class=a", "class=\"b&quot;\""),
+        ("p", Edit::Set { name: "lang".into(), value: "en".into() }, "\"x\">", "\"x\" lang=\"en\">"),
+        ("body", Edit::Unset("class".into()), "<body class=a>", "<body>"),
+        ("body", Edit::Unset("id".into()), "", ""),
+        ("[src=i]", Edit::Set { name: "src".into(), value: "j".into() }, "src=i", "src=\"j\""),
+        ("nothing", Edit::Remove, "", ""),
+    ];
+    for (selector, edit, was, is) in table {
+        let name = format!("{selector} {edit:?}");
+        assert_eq!(html(&[select(selector, edit)], page), page.replacen(was, is, 1), "{name}");
+    }
+}
+
+#[test]
+fn on_one_element_rules_act_in_their_order() {
+    let of = |edits: &[Edit]| {
+        let rules: Vec<_> = edits.iter().map(|edit| select("p", edit.clone())).collect();
+        html(&rules, "-<p class=c>x</p>-")
+    };
+    let (a, b) = (Template::from("a"), Template::from("b"));
+    assert_eq!(of(&[Edit::Append(a.clone()), Edit::Append(b.clone())]), "-<p class=c>xab</p>-");
+    assert_eq!(of(&[Edit::Prepend(a.clone()), Edit::Prepend(b.clone())]), "-<p class=c>bax</p>-");
+    assert_eq!(of(&[Edit::Before(a.clone()), Edit::Before(b.clone())]), "-ab<p class=c>x</p>-");
+    assert_eq!(of(&[Edit::After(a.clone()), Edit::After(b.clone())]), "-<p class=c>x</p>ba-");
+    assert_eq!(of(&[Edit::Append(a.clone()), Edit::Inner(b.clone())]), "-<p class=c>b</p>-");
+    assert_eq!(of(&[Edit::Inner(a.clone()), Edit::Append(b.clone())]), "-<p class=c>ab</p>-");
+    assert_eq!(of(&[Edit::Before(a.clone()), Edit::Remove, Edit::Append(b.clone())]), "-a-");
+    let set = |name: &str, value: &Template| Edit::Set { name: name.into(), value: value.clone() };
+    assert_eq!(of(&[set("id", &a), set("CLASS", &b), set("id", &b)]), "-<p class=\"b\" id=\"b\">x</p>-");
+    assert_eq!(of(&[set("id", &a), Edit::Unset("id".into())]), "-<p class=\"c\">x</p>-");
+    assert_eq!(of(&[set("id", &a), Edit::Replace(b.clone())]), "-b-");
+    assert_eq!(of(&[Edit::Remove, set("id", &a)]), "--");
+    assert_eq!(of(&[set("id", &a), Edit::Prepend(b)]), "-<p class=\"c\" id=\"a\">bx</p>-");
+}
+
+#[test]
+fn values_cannot_become_markup() {
+    let escaped = "&lt;&amp;&quot;&#39;&gt;";
+    let rules = [select("p", Edit::Append(with("{0}{!1}")))];
+    assert_eq!(html(&rules, "<p></p>"), format!("<p>{escaped}two</p>"));
+    let rules = [select("p", Edit::Set { name: "title".into(), value: with("v {0}") })];
+    assert_eq!(html(&rules, "<p>"), format!("<p title=\"v {escaped}\">"));
+    assert_eq!(html(&[text("X", with("{0}"))], "X"), escaped);
+    assert_eq!(html(&[pattern("[X]", with("{0}"))], "X"), escaped);
+    assert_eq!(html(&[text("X", with("{!0}"))], "X"), "<&\"'>");
+    // No escaping helps in there: only what the configuration has written goes in.
+    for tag in ["script", "style", "SCRIPT"] {
+        let rules = [select(tag, Edit::Append(with("x='{0}'"))), select(tag, Edit::Inner(with("{0}y")))];
+        assert_eq!(html(&rules[..1], &format!("<{tag}>1</{tag}>")), format!("<{tag}>1x=''</{tag}>"));
+        assert_eq!(html(&rules[1..], &format!("<{tag}>1</{tag}>")), format!("<{tag}>y</{tag}>"));
+    }
+    let rules = [select("script", Edit::Set { name: "nonce".into(), value: with("{1}") })];
+    assert_eq!(html(&rules, "<script>1</script>"), "<script nonce=\"two\">1</script>");
+}
+
+#[test]
+fn values_are_escaped_by_what_the_document_is() {
+    let rules = [text("X", with("{0}"))];
+    let value: &[u8] = "a\"'\\<&>`$\u{2028}\n\u{e9}".as_bytes();
+    let table = [
+        (Document::Html, "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}"),
+        (Document::Xml, "a&quot;&#39;\\&lt;&amp;&gt;`$\u{2028}\n\u{e9}"),
+        (Document::Script, r"a\u0022\u0027\u005c\u003c\u0026\u003e\u0060\u0024\u2028\u000aé"),
+        (Document::Other, "a\"'\\<&>`$\u{2028}\n\u{e9}"),
+    ];
+    for (document, result) in table {
+        assert_eq!(changed(&rules, document, b"X", &[value]), result, "{document:?}");
+    }
+    assert_eq!(changed(&rules, Document::Script, b"X", &[b"\xff"]), "\u{fffd}", "JSON is UTF-8");
+    assert_eq!(changed(&rules, Document::Html, b"X", &[]), "", "a value that is missing is empty");
+}
+
+#[test]
+fn media_types_say_what_a_document_is() {
+    let table = [
+        ("text/html", Document::Html),
+        ("Text/HTML; charset=utf-8", Document::Html),
+        ("application/xhtml+xml", Document::Xml),
+        ("image/svg+xml", Document::Xml),
+        ("application/json", Document::Script),
+        ("application/ld+json ;x", Document::Script),
+        ("text/javascript", Document::Script),
+        ("text/plain", Document::Other),
+        ("", Document::Other),
+    ];
+    for (media_type, document) in table {
+        assert_eq!(Document::of(media_type.as_bytes()), document, "{media_type}");
+    }
+}
+
+#[test]
+fn selectors_apply_to_html_only() {
+    let rules = [select("p", Edit::Remove), text("a", "b")];
+    assert_eq!(changed(&rules, Document::Xml, b"<p>a</p>", &[]), "<p>b</p>");
+    assert_eq!(changed(&rules, Document::Html, b"<p>a</p>a", &[]), "b");
+}
+
+#[test]
+fn bytes_that_no_rule_touches_stay_what_they_are() {
+    let every: Vec<u8> = (0..=255).filter(|byte| !b"<>\"'& ".contains(byte)).collect();
+    let page = [b"<p title=\"", &every[..], b"\">", &every, b"</p>"].concat();
+    let rules = [
+        select("p", Edit::Set { name: "id".into(), value: "i".into() }),
+        select("p", Edit::Append("!".into())),
+    ];
+    let expected = [b"<p title=\"", &every[..], b"\" id=\"i\">", &every, b"!</p>"].concat();
+    let changes = compiled(&rules);
+    assert!(planned(&changes, Document::Html, &page, &[]) == expected);
+    assert!(streamed(&changes, Document::Html, page.chunks(1), &[], 10) == expected);
+    assert_eq!(html(&[select("[title='é']", Edit::Remove)], "<p title='é'>1</p><p>2</p>"), "<p>2</p>");
+}
+
+#[test]
+fn what_is_put_in_is_an_edge() {
+    let rules =
+        [select("b", Edit::Before("!".into())), pattern("^x", "1"), pattern("y$", "2"), text("yx", "3")];
+    assert_eq!(html(&rules, "xy<b>x</b>"), "12!<b>x</b>");
+    assert_eq!(html(&rules[..3], "xyx<b>x</b>"), "1yx!<b>x</b>");
+}
+
+#[test]
+fn rules_with_a_fault_are_refused_by_their_number() {
+    let long = "x".repeat(LONGEST_MATCH + 1);
+    let set = |name: &str, value: &str| select("a", Edit::Set { name: name.into(), value: with(value) });
+    let code = |name: &str| RuleFault::Code(name.into());
+    let scheme = |name: &str| RuleFault::Scheme(name.into());
+    let table = [
+        (text("", "x"), RuleFault::Empty),
+        (text(&long, "x"), RuleFault::TooLong),
+        (pattern("x*", "x"), RuleFault::Empty),
+        (pattern("^|a", "x"), RuleFault::Empty),
+        (pattern("(a)", "$2"), RuleFault::Group("2".into())),
+        (pattern("(a)", "${name}"), RuleFault::Group("name".into())),
+        (pattern(r"\w{1000}", ""), RuleFault::TooLarge),
+        (set("onClick", "{0}"), code("onclick")),
+        (set("style", "color:{0}"), code("style")),
+        (set("srcdoc", "/{0}"), code("srcdoc")),
+        (set("href", "{0}"), scheme("href")),
+        (set("src", "java{0}"), scheme("src")),
+        (set("href", " JavaScript:/{0}"), scheme("href")),
+        (set("a b", ""), RuleFault::Name("a b".into())),
+        (set("", ""), RuleFault::Name(String::new())),
+    ];
+    for (rule, fault) in table {
+        let rules = [text("fine", "x"), rule];
+        let error = Changes::compile(&rules).err();
+        assert_eq!(error, Some(RuleError { rule: 1, fault }), "{:?}", rules[1]);
+    }
+    for rule in [pattern("(", ""), select("a:hover(", Edit::Remove), select("", Edit::Remove)] {
+        let error = Changes::compile(&[rule]).err().unwrap();
+        assert!(
+            matches!(error.fault, RuleFault::Pattern(_) | RuleFault::Selector(_)) && error.rule == 0,
+            "{error}"
+        );
+    }
+    for rule in [
+        set("href", "/x/{0}"),
+        set("src", "https://a.example/{0}"),
+        set("onclick", "{!0}"),
+        set("alt", "{0}"),
+    ] {
+        Changes::compile(&[rule]).unwrap();
+    }
+    assert_eq!(compiled(&[text("a", with("{1}{!4}"))]).values(), 5);
+    assert_eq!(compiled(&[]).values(), 0);
+}
+
+#[test]
+fn a_match_of_bounded_length_is_found_wherever_it_stands() {
+    for len in [1, 100, LONGEST_MATCH] {
+        for offset in [0, 1, LONGEST_MATCH - 1, LONGEST_MATCH, 2 * LONGEST_MATCH - 1, 40_000] {
+            let content = [".".repeat(offset), "a".repeat(len), ".".repeat(5)].concat();
+            let expected = [".".repeat(offset), "!".into(), ".".repeat(5)].concat();
+            for rules in [
+                [pattern("a[^.]*", "!")],
+                [pattern(&format!("(?-u)a{{{}}}", len.min(900)), "!")],
+                [text(&"a".repeat(len), "!")],
+            ] {
+                let changes = compiled(&rules);
+                let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
+                for size in [999, 16_384, 1 << 20] {
+                    let stream =
+                        streamed(&changes, Document::Other, content.as_bytes().chunks(size), &[], 1 << 20);
+                    assert!(stream == plan, "{len} at {offset} in {size}");
+                }
+                if len <= 900 || !matches!(&rules[0], Rule::Pattern { pattern, .. } if pattern.contains('{'))
+                {
+                    assert!(plan == expected.as_bytes(), "{len} at {offset}, {:?}", plan.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
+    let content = ["x".repeat(3000), "a".repeat(50_000), "z".into()].concat();
+    for find in ["a+", "a+z", "(?s)x.*z", r"\ba+", "a+$"] {
+        let changes = compiled(&[pattern(find, "[$0]")]);
+        let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
+        for size in [1, 5000, 8192, 60_000] {
+            assert!(
+                streamed(&changes, Document::Other, content.as_bytes().chunks(size), &[], 7) == plan,
+                "{find} {size}"
+            );
+        }
+    }
+}
+
+#[test]
+fn little_is_held_back() {
+    let changes = compiled(&[text("</head>", "!</head>")]);
+    let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], 100), Vec::new());
+    changer.step(&mut &b"some text, </hea"[..], &mut out, 100).unwrap();
+    assert_eq!(out, b"some text,");
+    changer.step(&mut &b"d>"[..], &mut out, 100).unwrap();
+    changer.finish(&mut out, 100).unwrap();
+    assert_eq!(out, b"some text, !</head>");
+}
+
+#[test]
+fn what_grows_ends_at_the_bound_in_steps_that_are_bounded() {
+    let content = "a".repeat(100_000);
+    let long = Template(vec![Part::Text(vec![b'b'; 1000]), Part::Value(0)]);
+    for rules in [vec![text("a", long.clone())], vec![pattern("[a]", long.clone())]] {
+        let changes = compiled(&rules);
+        let plan = Plan::new(&changes, Document::Other, content.as_bytes(), 5_000_000);
+        assert_eq!(plan.err(), Some(ChangeError::TooLong));
+        let (mut changer, mut out) =
+            (Changer::new(&changes, Document::Other, &[b"v"], 50_000_000), Vec::new());
+        let mut input = content.as_bytes();
+        let mut steps = 0;
+        let error = loop {
+            out.clear();
+            match changer.step(&mut input, &mut out, 64 * 1024) {
+                Ok(progress) => assert_eq!(progress, Progress::Full),
+                Err(error) => break error,
+            }
+            assert!(out.len() < 64 * 1024 + 2000, "{}", out.len());
+            steps += 1;
+        };
+        assert_eq!(error, ChangeError::TooLong);
+        assert!(steps > 700, "{steps}");
+    }
+    let rules = [select("b", Edit::Append(long))];
+    let page = "<b></b>".repeat(10_000);
+    let plan = Plan::new(&compiled(&rules), Document::Html, page.as_bytes(), 5_000_000);
+    assert_eq!(plan.err(), Some(ChangeError::TooLong));
+    // Exactly as long as allowed is not too long.
+    let changes = compiled(&[text("a", "bb")]);
+    for (max, fits) in [(20, true), (19, false)] {
+        let (mut changer, mut out) = (Changer::new(&changes, Document::Other, &[], max), Vec::new());
+        let done = changer.step(&mut &[b'a'; 10][..], &mut out, 1 << 20);
+        assert_eq!(done.and_then(|_| changer.finish(&mut out, 1 << 20)).is_ok(), fits);
+        assert_eq!(Plan::new(&changes, Document::Other, &[b'a'; 10], max as usize).is_ok(), fits);
+    }
+}
+
+#[test]
+fn a_tag_without_end_is_an_error_before_it_takes_all_memory() {
+    let changes = compiled(&[select("p[title]", Edit::Remove)]);
+    let (mut changer, mut out) = (Changer::new(&changes, Document::Html, &[], u64::MAX), Vec::new());
+    let mut piece = &b"<p title=\""[..];
+    let mut written = 0;
+    let error = loop {
+        match changer.step(&mut piece, &mut out, 1 << 20) {
+            Ok(_) => piece = &[b'x'; 10_000],
+            Err(error) => break error,
+        }
+        written += 10_000;
+        assert!(written < 2 * LONGEST_TAG);
+    };
+    assert_eq!(error, ChangeError::TagTooLong);
+}
+
+#[test]
+fn a_plan_knows_what_it_has_places_for() {
+    let rules = [text("a", with("{0}")), text("b", with("{2}-{!2}")), text("c", "d")];
+    let changes = compiled(&rules);
+    let plan = |content: &str| Plan::new(&changes, Document::Html, content.as_bytes(), 1000).unwrap();
+    let none = plan("xyz");
+    assert!(!none.is_changed() && none.is_fixed() && none.fill(&[]).count() == 1);
+    let fixed = plan("xcz");
+    assert!(fixed.is_changed() && fixed.is_fixed() && fixed.fill(&[]).length() == 3);
+    let both = plan("aaab");
+    assert!(both.is_changed() && !both.is_fixed());
+    assert_eq!(both.numbers().collect::<Vec<_>>(), [0, 2, 2]);
+    let filled = both.fill(&[b"<", b"", b">"]);
+    assert_eq!(filled.pieces().collect::<Vec<_>>(), [&b"&lt;"[..], b"&lt;", b"&lt;", b"&gt;", b"-", b">"]);
+    assert_eq!(filled.length(), 18);
+    // Neighbours are one piece.
+    let long = plan(&"xcx".repeat(1000 / 3));
+    assert_eq!(long.fill(&[]).pieces().count(), 1);
+    assert!(long.size() < 1200, "{}", long.size());
+}
+
+/// Numbers that look like chance, the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+}
+
+#[test]
+fn whatever_the_rules_and_the_cuts_a_plan_and_a_stream_agree() {
+    const WORDS: [&str; 16] = [
+        "a",
+        "ab",
+        "abc",
+        "b",
+        "<p>",
+        "</p>",
+        "<b class=c>",
+        "</b>",
+        "<script>",
+        "</script>",
+        "<!--",
+        "-->",
+        "<img src='",
+        "'>",
+        " ",
+        "\u{e9}",
+    ];
+    const PATTERNS: [&str; 8] =
+        ["a+", "(a|ab)(c|bcd)?", "<[^>]*>", r"\bb\b", "a.*c", "(?s)a.*b", "é|p", "[^a]b$"];
+    const SELECTORS: [&str; 5] = ["p", "b", ".c", "p b", "img[src]"];
+    let mut dice = Dice(7);
+    for round in 0..400 {
+        let mut rules = vec![];
+        for _ in 0..=dice.below(4) {
+            let template = with(dice.of(&["", "ab", "{0}", "<p>{1}</p>", "a{!0}b"]));
+            rules.push(match dice.below(4) {
+                0 => text(dice.of(&WORDS), template),
+                1 => pattern(dice.of(&PATTERNS), template),
+                _ => select(
+                    dice.of(&SELECTORS),
+                    match dice.below(9) {
+                        0 => Edit::Before(template),
+                        1 => Edit::After(template),
+                        2 => Edit::Prepend(template),
+                        3 => Edit::Append(template),
+                        4 => Edit::Inner(template),
+                        5 => Edit::Replace(template),
+                        6 => Edit::Set { name: "class".into(), value: template },
+                        7 => Edit::Unset("class".into()),
+                        _ => Edit::Remove,
+                    },
+                ),
+            });
+        }
+        let content: String = (0..dice.below(60)).map(|_| dice.of(&WORDS)).collect();
+        let document = dice.of(&[Document::Html, Document::Html, Document::Other]);
+        let changes = compiled(&rules);
+        let values: [&[u8]; 2] = [b"<a>", b""];
+        let plan = planned(&changes, document, content.as_bytes(), &values);
+        for _ in 0..6 {
+            let mut pieces = vec![];
+            let mut rest = content.as_bytes();
+            while !rest.is_empty() {
+                let (piece, behind) = rest.split_at(1 + dice.below(rest.len().min(20)));
+                pieces.push(piece);
+                rest = behind;
+            }
+            let stream = streamed(&changes, document, pieces.clone(), &values, 1 + dice.below(50));
+            assert!(
+                stream == plan,
+                "round {round}: {rules:?}\n{content:?}\n{pieces:?}\n{:?}\n{:?}",
+                String::from_utf8_lossy(&stream),
+                String::from_utf8_lossy(&plan)
+            );
+        }
+    }
+}
