@@ -14,6 +14,7 @@ use lockgate_http::h2::{HeadError as SectionError, frames};
 use lockgate_net::stream::StreamError;
 
 use crate::transform::HeaderRules;
+use crate::transform::body::TransformError;
 
 /// Pieces of data that move in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -60,6 +61,9 @@ pub enum ReadError {
     /// Its body is refused.
     #[error(transparent)]
     Body(#[from] BodyError),
+    /// Its body cannot be changed or decoded as it should be.
+    #[error(transparent)]
+    Transform(#[from] TransformError),
     /// The connection has ended in the middle of it.
     #[error("ended in the middle of a message")]
     Cut,

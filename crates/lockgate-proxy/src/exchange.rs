@@ -245,7 +245,11 @@ impl Failure {
                 Self::silent(Cause::ClientClosed, Side::Downstream, "in the middle of the body")
             }
             ReadError::TooLong => Self::of(Fault::ContentTooLarge),
-            ReadError::Head(_) | ReadError::Section(_) | ReadError::Framing(_) | ReadError::Body(_) => {
+            ReadError::Head(_)
+            | ReadError::Section(_)
+            | ReadError::Framing(_)
+            | ReadError::Body(_)
+            | ReadError::Transform(_) => {
                 Self::because(Fault::Malformed, error.to_string())
             }
         }

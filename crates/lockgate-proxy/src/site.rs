@@ -15,7 +15,7 @@ use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
 use crate::h2::Allowance;
 use crate::route::Router;
-use crate::transform::{Caching, Compress, Cors, HeaderRules, TargetRewrite, Template};
+use crate::transform::{Caching, Compress, Cors, HeaderRules, Rewrite, TargetRewrite, Template};
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -135,6 +135,8 @@ pub struct Rules {
     pub auth: Option<Auth>,
     /// How long answers may be kept.
     pub cache: Option<Caching>,
+    /// What is changed of bodies.
+    pub rewrite: Option<Arc<Rewrite>>,
     /// Which answers are compressed.
     pub compress: Option<Compress>,
     /// Whose pages may read them.

@@ -1,3 +1,5 @@
+//! Files are found below their root only, opened only where they are files, and told apart when they change.
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

@@ -31,8 +31,7 @@ pub use lockgate_net::files::Symlinks;
 
 use crate::answer::Fault;
 use crate::exchange::{Downstream, Exchange, Failure};
-use crate::route::Pattern;
-use crate::transform::Template;
+use crate::transform::{Rewrite, Template, Types};
 
 use cache::Hit;
 use file::{File, Loaded};
@@ -72,27 +71,6 @@ pub struct Files {
     pub precompressed: bool,
     /// What waits for a disk.
     pub threads: Arc<Threads>,
-}
-
-/// Media types of a route's own.
-#[derive(Debug, Default)]
-pub struct Types {
-    /// By the path of the request: the first that matches holds.
-    pub paths: Vec<(Pattern, String)>,
-    /// By what follows the last dot of the name, in small letters.
-    pub extensions: Vec<(String, String)>,
-}
-
-impl Types {
-    /// That of a file at `at`, which was found for `path`.
-    fn of(&self, path: &[u8], at: &[u8]) -> &str {
-        if let Some((_, media_type)) = self.paths.iter().find(|(pattern, _)| pattern.matches(path)) {
-            return media_type;
-        }
-        let extension = media_type::extension(at).unwrap_or_default();
-        let is_its = |(known, _): &&(String, String)| known.as_bytes().eq_ignore_ascii_case(extension);
-        self.extensions.iter().find(is_its).map_or_else(|| media_type::of(at), |(_, media_type)| media_type)
-    }
 }
 
 /// What was found for a request.

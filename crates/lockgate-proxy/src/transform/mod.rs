@@ -6,20 +6,24 @@
 //! - [`target`]: the target that goes to the origin.
 //! - [`headers`]: fields that are set, added and removed.
 //! - [`compress`], [`media_range`]: which answers are compressed.
-//! - [`encoded`]: a body that is compressed as it comes.
+//! - [`body`]: a body that is changed or compressed as it comes.
+//! - [`rewrite`]: what is changed of bodies, and the values that each request brings.
 //! - [`caching`]: how long they may be kept.
 //! - [`cors`]: whose pages may read them.
+//! - [`types`]: media types of a route's own.
 //! - [`location`]: the origin's URLs and cookie paths, as the client must see them.
 
+pub mod body;
 pub mod caching;
 pub mod compress;
 pub mod cors;
-pub mod encoded;
 pub mod headers;
 pub mod location;
 pub mod media_range;
+pub mod rewrite;
 pub mod target;
 pub mod template;
+pub mod types;
 
 pub use caching::Caching;
 pub use compress::Compress;
@@ -27,5 +31,7 @@ pub use cors::Cors;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use location::{Origin, Public};
 pub use media_range::MediaRange;
+pub use rewrite::Rewrite;
 pub use target::TargetRewrite;
+pub use types::Types;
 pub use template::{Purpose, Template, TemplateError, Values};

@@ -11,7 +11,6 @@ use std::thread;
 
 use lockgate_config as config;
 use lockgate_config::{At, Cidr, Code, Segment};
-use lockgate_proxy::action::files::Types;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
@@ -19,7 +18,7 @@ use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
 use lockgate_proxy::site::{Action, Auth, By, Fixed, Limited, Rates, Rules};
-use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules, Purpose, TargetRewrite, Template};
+use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules, Purpose, TargetRewrite, Template, Types};
 
 use super::{Mistakes, answers, millis};
 

@@ -19,7 +19,8 @@ use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::h1;
-use crate::transform::encoded::Encoding;
+use crate::site::Rules;
+use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Origin, Public};
 use crate::upstream::Lease;
 
@@ -41,8 +42,8 @@ impl Proxy {
             forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
-        let mut encoding = compressed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
-        let length = if encoding.is_some() { BodyLength::Chunked } else { length };
+        let mut transformation = transformed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
+        let length = if transformation.is_some() { BodyLength::Chunked } else { length };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
                 if exchange.request.head.version >= Version::Http11 =>
@@ -85,9 +86,9 @@ impl Proxy {
                 }
             }
             if delivering {
-                let pumped = match &mut encoding {
+                let pumped = match &mut transformation {
                     None => poll_pump(cx, up, down, &rules.headers, |_| {}),
-                    Some(encoding) => poll_pump(cx, &mut encoding.of(up), down, &rules.headers, |_| {}),
+                    Some(transformation) => poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {}),
                 };
                 guard.watch().meter.sent.set(before + down.moved());
                 if pumped.is_pending() && down.is_blocked() {
@@ -112,8 +113,9 @@ impl Proxy {
             Poll::Ready(Ok(()))
         }));
         let exchanged = exchanged.await;
-        if let Some(encoding) = encoding {
-            exchange.request.worker.encoders.borrow_mut().give_back(encoding.into_encoder());
+        if let Some(transformation) = transformation {
+            let encoder = transformation.into_encoder();
+            encoder.map(|encoder| exchange.request.worker.encoders.borrow_mut().give_back(encoder));
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
@@ -147,13 +149,25 @@ impl Proxy {
     }
 }
 
-/// What compresses an answer, if it is to be: its fields say so already.
-fn compressed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Encoding> {
-    let compress = request.rules.compress.as_ref()?;
+/// What changes and compresses an answer's body, if something does: its fields say so already.
+fn transformed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Transformation> {
+    let Rules { rewrite, compress, .. } = request.rules;
+    if rewrite.is_none() && compress.is_none() {
+        return None;
+    }
     forwarding::detach(&mut answer.fields);
-    let (coding, level) = compress.begin(&request.head.fields, answer.status, &mut answer.fields)?;
-    let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
-    Some(Encoding::new(encoder))
+    let mut stages = Vec::new();
+    if let Some(rewrite) = rewrite {
+        rewrite.begin(&request.values, answer.status, &mut answer.fields, &mut stages);
+    }
+    if let Some(compress) = compress
+        && let Some((coding, level)) =
+            compress.begin(&request.head.fields, answer.status, &mut answer.fields)
+    {
+        let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
+        stages.push(Stage::Encode(encoder));
+    }
+    (!stages.is_empty()).then(|| Transformation::new(stages))
 }
 
 /// The changes that the route makes to an answer.
@@ -196,6 +210,7 @@ fn truncated(error: &ReadError) -> Failure {
         | ReadError::Section(_)
         | ReadError::Framing(_)
         | ReadError::Body(_)
+        | ReadError::Transform(_)
         | ReadError::TooLong => Fault::BadResponse,
     };
     Failure::because(fault, error.to_string())
