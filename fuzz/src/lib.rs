@@ -4,6 +4,7 @@
 
 mod client_hello;
 mod config;
+mod files;
 mod forwarding;
 mod h2;
 mod hpack;
@@ -17,6 +18,7 @@ mod websocket;
 
 pub use client_hello::client_hello;
 pub use config::config;
+pub use files::{coding, conditional, range};
 pub use forwarding::{fields, h1_exchange};
 pub use h2::{h2_frames, h2_head};
 pub use hpack::hpack;

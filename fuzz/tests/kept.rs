@@ -7,6 +7,8 @@ use std::path::Path;
 fn every_kept_input_holds() {
     replay("authorization", lockgate_fuzz::authorization);
     replay("client_hello", lockgate_fuzz::client_hello);
+    replay("coding", lockgate_fuzz::coding);
+    replay("conditional", lockgate_fuzz::conditional);
     replay("config", lockgate_fuzz::config);
     replay("fields", lockgate_fuzz::fields);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
@@ -20,6 +22,7 @@ fn every_kept_input_holds() {
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
+    replay("range", lockgate_fuzz::range);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("tls_session", lockgate_fuzz::tls_session);
     replay("ws_frame", lockgate_fuzz::ws_frame);
