@@ -135,8 +135,10 @@ mod tests {
     const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const TO_COME: &str = "Fri, 31 Dec 2027 00:00:00 GMT";
 
+    type Case<'a> = (Method, &'a [(&'a str, &'a str)], Outcome);
+
     #[track_caller]
-    fn check(cases: &[(Method, &[(&str, &str)], Outcome)]) {
+    fn check(cases: &[Case<'_>]) {
         for (method, lines, outcome) in cases {
             assert_eq!(evaluate(*method, &fields(lines), &CURRENT, NOW), *outcome, "{method:?} {lines:?}");
         }

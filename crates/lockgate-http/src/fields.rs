@@ -1,7 +1,7 @@
 //! The fields of one head, in the order and the spelling in which they came.
 //!
-//! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing, forwarding or routing
-//! ask for are recognised once, while parsing, and found without comparing text again.
+//! One buffer holds the text of the whole head; a line is two ranges of it. Names that framing, forwarding, routing or a
+//! file server ask for are recognised once, while parsing, and found without comparing text again.
 
 use std::ops::Range;
 
@@ -376,6 +376,17 @@ pub(crate) mod tests {
         some.set(Known::Host, b"b");
         some.retain(|field| field.value != b"2");
         assert_eq!(shown(&some), ["x-b: 1", "x-B: 3", "Host: b"]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_known_at_once() {
+        let mut some = fields(&[("if-range", "a"), ("Range", "b"), ("RANGE", "c"), ("If_Match", "d")]);
+        assert!(some.may_have(&[Known::IfMatch, Known::IfRange]));
+        assert!(!some.may_have(&[Known::IfMatch, Known::IfNoneMatch]) && !some.may_have(&[]));
+        assert_eq!(some.only(Known::IfRange), Some(&b"a"[..]));
+        assert_eq!([Known::Range, Known::IfMatch].map(|known| some.only(known)), [None; 2]);
+        some.set(Known::Range, b"e");
+        assert_eq!(some.only(Known::Range), Some(&b"e"[..]));
     }
 
     #[test]

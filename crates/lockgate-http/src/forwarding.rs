@@ -381,6 +381,9 @@ mod tests {
             ("X-Forwarded-For", "1.1.1.1"),
             ("Max-Forwards", "1"),
             ("x_real_ip", "1.1.1.1"),
+            ("Range", "bytes=0-1"),
+            ("if_match", "*"),
+            ("Accept_Encoding", "gzip"),
         ]);
         assert_eq!(shown(&sent, passes_behind), ["X-Sum: 1", "grpc-status: 0"]);
     }
@@ -423,12 +426,15 @@ mod tests {
             ("content_length", "5"),
             ("X_Request_Id", "1"),
             ("X_Other", "1"),
+            ("If_Match", "*"),
         ];
         let client = Client::new("192.0.2.7".to_owned(), false, false);
         assert_eq!(
             told(&client, "a.example:80", &lies),
             [
                 "X_Other: 1",
+                // It says nothing of who asks.
+                "If_Match: *",
                 "X-Forwarded-For: 192.0.2.7",
                 "X-Forwarded-Proto: http",
                 "X-Forwarded-Host: a.example:80",
