@@ -99,8 +99,7 @@ impl Accepted {
     /// Which of `offered` is wanted most; of those wanted alike, the one that is offered first.
     ///
     /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server answer 406 or disregard the field: send
-    /// what has no coding, as nginx, Apache and Caddy do. A client that forbids identity can read it nevertheless, but
-    /// not a 406.
+    /// what has no coding, as nginx and Caddy do. A client that forbids identity can read it nevertheless, but not a 406.
     pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
         let mut best: Option<(Coding, u16)> = None;
         for coding in offered {
