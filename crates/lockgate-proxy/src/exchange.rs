@@ -249,9 +249,7 @@ impl Failure {
             | ReadError::Section(_)
             | ReadError::Framing(_)
             | ReadError::Body(_)
-            | ReadError::Transform(_) => {
-                Self::because(Fault::Malformed, error.to_string())
-            }
+            | ReadError::Transform(_) => Self::because(Fault::Malformed, error.to_string()),
         }
     }
 

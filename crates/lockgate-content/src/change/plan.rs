@@ -73,6 +73,11 @@ impl Plan {
         self.marks.is_empty()
     }
 
+    /// All that is the same for every request; what [`Filled`] lends of it is a part of this.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// What it takes in memory, in bytes.
     pub fn size(&self) -> usize {
         self.text.len() + size_of_val(&*self.marks) + size_of_val(&*self.slots) + size_of::<Self>()

@@ -142,10 +142,11 @@ impl Files {
         });
         let wanted = Wanted { path: path.to_vec(), attempts: attempts.collect::<Result<_, _>>()?, page };
         let before = known.as_ref().map(|hit| Before::of(hit));
-        let brought = match self.bring(&wanted, before.as_ref(), Wait::No) {
+        let rewrite = exchange.request.rules.rewrite.as_ref();
+        let brought = match self.bring(&wanted, before.as_ref(), rewrite, Wait::No) {
             Err(error) if would_wait(error) => {
-                let files = Arc::clone(self);
-                let job = move || files.bring(&wanted, before.as_ref(), Wait::Yes);
+                let (files, rewrite) = (Arc::clone(self), rewrite.cloned());
+                let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
                 let brought = self.threads.submit(job).map_err(|_| busy())?;
                 let brought = exchange.guard.within(brought).await;
                 brought.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?.map_err(|_| busy())?
@@ -181,14 +182,23 @@ impl Files {
     }
 
     /// Asks the file system, and reads what is found there unless it is what was `before`.
-    fn bring(&self, wanted: &Wanted, before: Option<&Before>, wait: Wait) -> Result<Brought, Errno> {
+    fn bring(
+        &self,
+        wanted: &Wanted,
+        before: Option<&Before>,
+        rewrite: Option<&Arc<Rewrite>>,
+        wait: Wait,
+    ) -> Result<Brought, Errno> {
         let root = Root::open(&self.root, self.symlinks, wait)?;
         Ok(match self.resolve(&root, wanted)? {
             Resolved::File { at, stamp, status } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
                     return Ok(Brought::Same);
                 }
-                let loaded = Loaded::load(self, &root, &wanted.path, &at, wait)?;
+                let mut loaded = Loaded::load(self, &root, &wanted.path, &at, wait)?;
+                if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
+                    loaded.change(rewrite, wait)?;
+                }
                 Brought::File(Box::new(loaded), status)
             }
             Resolved::Moved(to) => Brought::Moved(to),
@@ -214,7 +224,8 @@ impl Files {
 struct Before {
     at: Vec<u8>,
     own: Stamp,
-    siblings: [Option<Stamp>; CODINGS.len()],
+    /// Nothing where they do not matter, as the file was changed.
+    siblings: Option<[Option<Stamp>; CODINGS.len()]>,
     status: u16,
     /// Whether no change since could have gone unnoticed.
     settled: bool,
@@ -226,7 +237,8 @@ impl Before {
         Self {
             at: loaded.at.clone(),
             own: loaded.own.stamp,
-            siblings: loaded.siblings.each_ref().map(|form| form.as_ref().map(|form| form.stamp)),
+            siblings: (!loaded.changed)
+                .then(|| loaded.siblings.each_ref().map(|form| form.as_ref().map(|form| form.stamp))),
             status: hit.status,
             settled: hit.file.is_settled(),
         }
@@ -240,8 +252,8 @@ impl Before {
             // One that was left alone for its age is left alone still.
             before.is_none() && now.is_none_or(|now| load::is_stale(&now, &stamp)) || *before == now
         };
-        let extensions = CODINGS.iter().map(|(_, extension)| *extension);
-        same && (!files.precompressed || extensions.zip(&self.siblings).all(is))
+        let Some(siblings) = self.siblings.as_ref().filter(|_| files.precompressed) else { return same };
+        same && CODINGS.iter().map(|(_, extension)| *extension).zip(siblings).all(is)
     }
 }
 
@@ -267,6 +279,9 @@ fn unreadable(error: Errno) -> Failure {
     let fault = match error {
         Errno::ACCESS | Errno::PERM => Fault::Forbidden,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
+        Errno::FBIG => {
+            return Failure::because(Fault::FileUnreadable, "what is changed of it makes it too long");
+        }
         _ => Fault::FileUnreadable,
     };
     Failure::because(fault, error.to_string())

@@ -33,5 +33,5 @@ pub use location::{Origin, Public};
 pub use media_range::MediaRange;
 pub use rewrite::Rewrite;
 pub use target::TargetRewrite;
-pub use types::Types;
 pub use template::{Purpose, Template, TemplateError, Values};
+pub use types::Types;

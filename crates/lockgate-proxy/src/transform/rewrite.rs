@@ -60,7 +60,9 @@ impl Rewrite {
     /// what they are parts of is not known. Nor is what has a coding that we do not know, or is not to be transformed
     /// (RFC 9110 §7.7).
     pub fn begin(&self, request: &Values<'_>, status: u16, fields: &mut Fields, stages: &mut Vec<Stage>) {
-        let Some(content_type) = fields.named(b"content-type").next().filter(|of| self.takes(of)) else { return };
+        let Some(content_type) = fields.named(b"content-type").next().filter(|of| self.takes(of)) else {
+            return;
+        };
         let coding = match *fields.named(b"content-encoding").collect::<Vec<_>>() {
             [] => None,
             [coding] if coding.eq_ignore_ascii_case(b"identity") => None,
@@ -93,7 +95,8 @@ impl Value {
             Self::Template(template) => template.render(request, &mut text),
             Self::Time => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                let Calendar { year, month, day, hour, minute, second, .. } = Calendar::of_unix(now.as_secs());
+                let Calendar { year, month, day, hour, minute, second, .. } =
+                    Calendar::of_unix(now.as_secs());
                 let _ = write!(text, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
             }
             Self::Counter(counter) => {

@@ -7,7 +7,8 @@ use std::task::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::coding::{Coding as Made, Encoder};
+use lockgate_content::change::{Filled, Plan};
+use lockgate_content::coding::{self, Coding as Made, Encoder};
 use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
@@ -32,6 +33,11 @@ use crate::transform::compress;
 const CONDITIONS: [Known; 5] =
     [Known::IfMatch, Known::IfNoneMatch, Known::IfModifiedSince, Known::IfUnmodifiedSince, Known::Range];
 
+/// Bytes that are compressed at once, while others wait: 0.4 ms of zstd, 2 ms of br.
+const AT_ONCE: usize = 128 * 1024;
+/// Pieces that are sent one by one.
+const SEVERAL: usize = 64;
+
 impl Files {
     /// Sends a file or parts of it, or says that the client has it.
     pub(super) async fn send<D: Downstream>(
@@ -40,6 +46,9 @@ impl Files {
         hit: &Hit,
     ) -> Result<(), Failure> {
         let file = &hit.file;
+        if let Some(plan) = &file.loaded.plan {
+            return self.send_filled(exchange, hit, plan).await;
+        }
         let (method, asked) = (exchange.request.head.method, &exchange.request.head.fields);
         let coding = self.choose(exchange, file).await?;
         if hit.status == 200 && !asked.may_have(&CONDITIONS) && file.is_kept(coding) {
@@ -103,6 +112,54 @@ impl Files {
         let sent = self.deliver(exchange, &mut answer, Delivery::new([part])).await;
         exchange.request.worker.answers.give(answer);
         sent
+    }
+
+    /// Sends a file with the values of this request in it: nothing that could be kept, and no parts.
+    async fn send_filled<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        hit: &Hit,
+        plan: &Arc<Plan>,
+    ) -> Result<(), Failure> {
+        let request = &exchange.request;
+        let Some(rewrite) = &request.rules.rewrite else { return Err(Failure::of(Fault::FileUnreadable)) };
+        let values = rewrite.fill(&request.values);
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        let filled = plan.fill(&values);
+        let mut answer = ResponseHead::of(hit.status);
+        let fields = &mut answer.fields;
+        if let Some(caching) = &hit.caching {
+            fields.append(b"Cache-Control", caching.as_bytes());
+        }
+        fields.append(b"Content-Type", &hit.file.loaded.media_type);
+        let compress = request.rules.compress.as_ref();
+        let coding = compress.and_then(|compress| {
+            fields.append(b"Content-Length", itoa::Buffer::new().format(filled.length()).as_bytes());
+            compress.begin(&request.head.fields, hit.status, fields)
+        });
+        fields.remove(Known::ContentLength);
+        let parts = match coding {
+            None => filled_parts(plan, &filled),
+            Some((coding, level)) => {
+                let (mut whole, mut encoded) = (Vec::new(), Vec::new());
+                filled.copy_to(&mut whole);
+                if whole.len() > AT_ONCE {
+                    let job = move || coding::encode_all(coding, level, &whole);
+                    let made = self.threads.submit(job).map_err(|_| busy())?;
+                    let made = exchange.guard.within(made).await;
+                    let made = made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
+                    encoded = made.map_err(|_| busy())?;
+                } else {
+                    let encoders = &request.worker.encoders;
+                    let mut encoder = encoders.borrow_mut().take(coding, level, Some(whole.len() as u64));
+                    encoder.whole(&whole, &mut encoded);
+                    encoders.borrow_mut().give_back(encoder);
+                }
+                vec![Part::Bytes(encoded.into())]
+            }
+        };
+        self.apply(exchange, &mut answer);
+        self.deliver(exchange, &mut answer, Delivery::new(parts)).await
     }
 
     /// The coding that is sent: of the forms that there are, and those that may be made, the one that is wanted most.
@@ -329,6 +386,32 @@ impl Files {
             Ok(Err(broken)) => Err(Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string())),
             Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
         }
+    }
+}
+
+/// The pieces of a document, without a copy of what is always the same, unless these are many and small.
+fn filled_parts(plan: &Arc<Plan>, filled: &Filled<'_>) -> Vec<Part> {
+    if filled.count() > SEVERAL {
+        let mut whole = Vec::new();
+        filled.copy_to(&mut whole);
+        return vec![Part::Bytes(whole.into())];
+    }
+    let text = Bytes::from_owner(Text(Arc::clone(plan)));
+    let piece = |number| {
+        let piece = filled.piece(number).unwrap_or_default();
+        // By turns, a piece of the text and a value.
+        let bytes = if number % 2 == 0 { text.slice_ref(piece) } else { Bytes::copy_from_slice(piece) };
+        Part::Bytes(bytes)
+    };
+    (0..filled.count()).map(piece).collect()
+}
+
+/// The text of a plan, for who sends parts of it.
+struct Text(Arc<Plan>);
+
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.0.text()
     }
 }
 

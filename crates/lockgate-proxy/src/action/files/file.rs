@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use lockgate_content::change::{Document, Plan};
 use lockgate_content::coding;
 use lockgate_http::coding::{Accepted, Coding};
 use lockgate_http::date;
@@ -14,8 +16,8 @@ use tokio::sync::OnceCell as AsyncOnce;
 
 use super::load::{self, Content, Form};
 use super::{CODINGS, Files};
-use crate::transform::Compress;
 use crate::transform::compress::{self, named};
+use crate::transform::{Compress, Rewrite};
 
 /// Of files up to this size what was read is kept, where it must pass through us, and what was compressed.
 const KEPT: u64 = 1 << 20;
@@ -30,6 +32,10 @@ pub(super) struct Loaded {
     pub(super) siblings: [Option<Form>; CODINGS.len()],
     /// With its charset.
     pub(super) media_type: Vec<u8>,
+    /// What it is with the values of each request, if it is another each time.
+    pub(super) plan: Option<Arc<Plan>>,
+    /// Whether its content is no longer what is on the disk.
+    pub(super) changed: bool,
 }
 
 impl Loaded {
@@ -48,7 +54,43 @@ impl Loaded {
                 *sibling = Form::sibling(root, &[at, extension.as_bytes()].concat(), &own.stamp, wait)?;
             }
         }
-        Ok(Self { at: at.to_vec(), own, siblings, media_type: files.media_type(path, at) })
+        Ok(Self {
+            at: at.to_vec(),
+            own,
+            siblings,
+            media_type: files.media_type(path, at),
+            plan: None,
+            changed: false,
+        })
+    }
+}
+
+impl Loaded {
+    /// Changes it once, as far as that is the same for everybody.
+    pub(super) fn change(&mut self, rewrite: &Rewrite, wait: Wait) -> Result<(), Errno> {
+        // To look through a document takes longer than to send it.
+        if wait == Wait::No {
+            return Err(Errno::AGAIN);
+        }
+        let bytes = match &self.own.content {
+            Content::Held(bytes) => bytes.clone(),
+            Content::Open(_) if self.own.stamp.size > rewrite.max => return Err(Errno::FBIG),
+            Content::Open(file) => load::read(file, self.own.stamp.size, wait)?,
+        };
+        let max = usize::try_from(rewrite.max).unwrap_or(usize::MAX);
+        let plan = Plan::new(&rewrite.changes, Document::of(&self.media_type), &bytes, max);
+        let plan = plan.map_err(|_| Errno::FBIG)?;
+        if !plan.is_changed() {
+            return Ok(());
+        }
+        self.changed = true;
+        self.siblings = [const { None }; CODINGS.len()];
+        if plan.is_fixed() {
+            self.own = self.own.changed(Bytes::copy_from_slice(plan.text()), &rewrite.tag);
+        } else {
+            self.plan = Some(Arc::new(plan));
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +214,9 @@ impl File {
 
     /// Bytes of memory that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        self.forms().filter(|form| matches!(form.content, Content::Held(_))).map(Form::len).sum()
+        let held: u64 =
+            self.forms().filter(|form| matches!(form.content, Content::Held(_))).map(Form::len).sum();
+        held + self.loaded.plan.as_ref().map_or(0, |plan| plan.size() as u64)
     }
 
     /// Descriptors that it holds.

@@ -75,6 +75,13 @@ impl Form {
         }
     }
 
+    /// This form as rules have changed it, which have this name.
+    pub(super) fn changed(&self, bytes: Bytes, rules: &str) -> Self {
+        let opaque = self.etag.strip_suffix(b"\"").unwrap_or(&self.etag);
+        let etag = [opaque, b"-", rules.as_bytes(), b"\""].concat();
+        Self { stamp: self.stamp, content: Content::Held(bytes), etag, fresh: self.fresh }
+    }
+
     /// Whether the file behind the descriptor is still what it was.
     pub(super) fn is_unchanged(&self) -> bool {
         match &self.content {

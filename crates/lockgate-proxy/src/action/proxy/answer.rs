@@ -42,7 +42,8 @@ impl Proxy {
             forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
-        let mut transformation = transformed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
+        let mut transformation =
+            transformed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
         let length = if transformation.is_some() { BodyLength::Chunked } else { length };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
@@ -88,7 +89,9 @@ impl Proxy {
             if delivering {
                 let pumped = match &mut transformation {
                     None => poll_pump(cx, up, down, &rules.headers, |_| {}),
-                    Some(transformation) => poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {}),
+                    Some(transformation) => {
+                        poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {})
+                    }
                 };
                 guard.watch().meter.sent.set(before + down.moved());
                 if pumped.is_pending() && down.is_blocked() {
@@ -161,8 +164,7 @@ fn transformed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Trans
         rewrite.begin(&request.values, answer.status, &mut answer.fields, &mut stages);
     }
     if let Some(compress) = compress
-        && let Some((coding, level)) =
-            compress.begin(&request.head.fields, answer.status, &mut answer.fields)
+        && let Some((coding, level)) = compress.begin(&request.head.fields, answer.status, &mut answer.fields)
     {
         let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
         stages.push(Stage::Encode(encoder));
