@@ -15,7 +15,8 @@ const LIMITS: Limits = Limits { head: 4096, fields: 32 };
 pub fn h1_request(data: &[u8]) {
     let read = |input: &[u8]| {
         let mut head = RequestHead::default();
-        parse::request(input, &mut Progress::default(), &LIMITS, &mut head).map(|used| used.map(|used| (used, head)))
+        parse::request(input, &mut Progress::default(), &LIMITS, &mut head)
+            .map(|used| used.map(|used| (used, head)))
     };
     let result = read(data);
     let taken = result.as_ref().map(|read| read.as_ref().map(|(used, _)| *used)).map_err(|error| *error);
@@ -34,7 +35,10 @@ pub fn h1_request(data: &[u8]) {
     // Ours may be longer: it has a space behind every colon.
     if out.len() <= LIMITS.head {
         let (again, copy) = read(&out).expect("we write what we accept").expect("we write all of it");
-        assert_eq!((again, copy.method_name(), copy.target()), (out.len(), head.method_name(), head.target()));
+        assert_eq!(
+            (again, copy.method_name(), copy.target()),
+            (out.len(), head.method_name(), head.target())
+        );
         assert_eq!(lines(&copy.fields), lines(&head.fields));
     }
     goes_on(&head.fields);
@@ -92,7 +96,11 @@ pub fn h1_target(data: &[u8]) {
         if let Ok(decoded) = target::decode(path) {
             let segments = decoded.split(|&byte| byte == b'/');
             assert!(segments.clone().all(|segment| segment != b"." && segment != b".."));
-            assert_eq!(segments.count(), path.split(|&byte| byte == b'/').count(), "a slash came out of an escape");
+            assert_eq!(
+                segments.count(),
+                path.split(|&byte| byte == b'/').count(),
+                "a slash came out of an escape"
+            );
             assert!(!decoded.contains(&0) && !decoded.contains(&b'\\'));
         }
     }
@@ -113,7 +121,10 @@ fn arrives_in_pieces(data: &[u8], whole: Taken, mut read: impl FnMut(&[u8], &mut
         }
     }
     let last = read(&data[..end], &mut progress);
-    assert!(last == whole || whole.is_err() && !matches!(last, Ok(Some(_))), "{last:?}, and at once {whole:?}");
+    assert!(
+        last == whole || whole.is_err() && !matches!(last, Ok(Some(_))),
+        "{last:?}, and at once {whole:?}"
+    );
 }
 
 fn second_opinion_on_request(data: &[u8], head: &RequestHead) {
@@ -152,7 +163,9 @@ fn goes_on(fields: &Fields) {
         let name = field.name.to_ascii_lowercase();
         match name.as_slice() {
             b"host" => assert!(onward.passes(&field)),
-            b"content-length" | b"transfer-encoding" | b"connection" | b"upgrade" => assert!(!onward.passes(&field)),
+            b"content-length" | b"transfer-encoding" | b"connection" | b"upgrade" => {
+                assert!(!onward.passes(&field))
+            }
             _ => {}
         }
     }

@@ -13,6 +13,7 @@ mod page;
 mod passwords;
 mod priority;
 mod proxy_protocol;
+mod redirects;
 mod tls_session;
 mod websocket;
 
@@ -27,6 +28,7 @@ pub use page::page_html;
 pub use passwords::{authorization, htpasswd};
 pub use priority::priority;
 pub use proxy_protocol::proxy_protocol;
+pub use redirects::redirect_map;
 pub use tls_session::tls_session;
 pub use websocket::ws_frame;
 

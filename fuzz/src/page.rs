@@ -52,13 +52,19 @@ fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Read {
 fn resolved(base: &Base, written: &[u8]) {
     match base.resolve(written) {
         Some(Reference::Same(target)) => {
-            assert!(target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic()), "{target}");
+            assert!(
+                target.starts_with('/') && target.bytes().all(|byte| byte.is_ascii_graphic()),
+                "{target}"
+            );
             assert!(!target.contains('#'), "{target}");
             let path = target.split('?').next().unwrap_or_default();
             assert!(!path.split('/').any(|segment| matches!(segment, "." | "..")), "{target}");
             // What is resolved already leads to itself, unless it begins like an authority.
             if !target.starts_with("//") {
-                assert_eq!(base.resolve(format!("http://a.test{target}").as_bytes()), Some(Reference::Same(target)));
+                assert_eq!(
+                    base.resolve(format!("http://a.test{target}").as_bytes()),
+                    Some(Reference::Same(target))
+                );
             }
         }
         Some(Reference::Other(url)) => {

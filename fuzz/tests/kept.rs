@@ -24,6 +24,7 @@ fn every_kept_input_holds() {
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("range", lockgate_fuzz::range);
     replay("h1_target", lockgate_fuzz::h1_target);
+    replay("redirect_map", lockgate_fuzz::redirect_map);
     replay("tls_session", lockgate_fuzz::tls_session);
     replay("ws_frame", lockgate_fuzz::ws_frame);
 }

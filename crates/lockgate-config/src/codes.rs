@@ -34,8 +34,8 @@ macro_rules! codes {
 
 codes! {
     Syntax "E0001" "The file is not TOML at this place.";
-    Duplicate "E0002" "A key is written twice; both places are named.";
-    FileUnreadable "E0003" "A configuration file cannot be read, or is not UTF-8.";
+    Duplicate "E0002" "A key, or the path of a redirect, is written twice; both places are named.";
+    FileUnreadable "E0003" "A configuration file, or a file of redirects, cannot be read, or is not UTF-8.";
     IncludedTwice "E0004" "A file is included twice, or includes itself.";
     UnknownKey "E0010" "No key has this name.";
     NotYet "E0011" "The key or value is known, but not in this version.";
@@ -71,6 +71,7 @@ codes! {
     Disagree "E0042" "Two tables on one address disagree about what comes before the host is known.";
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
     WrongProtocol "E0044" "A protocol does not fit what it is spoken over: `h2` needs TLS, `h2c` is without, and a `[tcp]` table speaks none.";
+    BadRedirect "E0045" "A line of a file of redirects cannot be read.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";

@@ -9,7 +9,6 @@ const LATER: &[(&str, &str)] = &[
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("site.*.rewrite_body", "remove it: bodies are passed on as they are"),
     ("site.*.shape", "remove it"),
-    ("redirect.map", "write a path table for each redirect"),
     ("auth.forward", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
     ("auth.copy", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
     ("balance.hash", BALANCE),
@@ -141,6 +140,10 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["access_control_allow_origin", "allow_origin", "accesscontrolalloworiginlist", "cors_headers"],
         "write cors = \"https://app.example.com\", a list of origins, or true",
+    ),
+    (
+        &["rewrite_rules", "map", "redirect_map", "rewritemap", "redirectmatch", "url_map"],
+        "write redirects = \"/etc/lockgate/redirects\", a file with lines such as: /old/* /new/{*} 301",
     ),
     (&["server_tokens"], "remove it, or write headers = { server = false }"),
     (&["charset_types", "override_charset", "adddefaultcharset"], "write charset = \"utf-8\" beside root"),

@@ -2,7 +2,10 @@
 //!
 //! Does not look at the form of values: `check` has.
 
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
@@ -12,7 +15,7 @@ use crate::include::Written;
 use crate::keys;
 use crate::model::{
     AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Level, Limits, Log, LogFormat, LogTarget,
-    Ports, Protocol, Rates, Rotate, Site, Socket, Tcp, Timeouts, Workers,
+    Ports, Protocol, Rates, RedirectMap, Rotate, Site, Socket, Tcp, Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -27,6 +30,7 @@ mod health;
 mod placeholders;
 mod pool;
 mod protocol;
+mod redirects;
 mod route;
 mod site;
 mod tcp;
@@ -39,6 +43,8 @@ struct Resolver<'a> {
     report: &'a mut Report,
     root: &'a Table,
     pools: Pools,
+    /// Files of redirects that were read; `None` where they have mistakes.
+    redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
     /// What holds for every listener that says nothing else.
     shared: Shared,
 }
@@ -60,7 +66,8 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         rates: rates(&top.section("rates")),
         ports: ports(&top.section("ports")),
     };
-    let mut resolver = Resolver { env, report, root, pools: Pools::default(), shared };
+    let mut resolver =
+        Resolver { env, report, root, pools: Pools::default(), redirect_maps: HashMap::new(), shared };
     resolver.named_pools();
     let tcp = resolver.tcp();
     let sites = resolver.sites();

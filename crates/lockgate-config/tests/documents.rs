@@ -44,6 +44,7 @@ fn every_example_in_the_reference_is_valid() {
     let examples = examples();
     assert!(examples.len() > 50);
     let env = Environment::none().with_file("/sites/a.toml", "").with_file("/etc/tls/a.pem", "");
+    let env = env.with_file("/etc/lockgate/redirects", "");
     for example in examples {
         let rest = "[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n";
         let text = if example.contains("[tcp.") || example.contains("[site.") {

@@ -86,7 +86,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0011", "tunnel", "remove"),
         ("[site.\":1\"]\nproxy_pass = \"a.b:1\"\n".into(), "E0010", "proxy_pass", "proxy = "),
         (site("auth = { forward = \"127.0.0.1:1\" }"), "E0011", "forward", "htpasswd"),
-        ("[site.\"a.b\"]\nredirect = { map = \"/m\" }\ntls = false\n".into(), "E0011", "map", "path table"),
+        ("[site.\":1\"]\nredirect = { to = \"/\", map = \"/m\" }\n".into(), "E0010", "map", "redirects = "),
+        (site("redirects = \"/gone\""), "E0003", "\"/gone\"", "correct the path"),
         ("[site.\"a.b\"]\nrespond = 404\ntls = \"auto\"\n".into(), "E0011", "\"auto\"", "key = "),
         (pool("protocol = \"h3\""), "E0011", "\"h3\"", "\"h2c\" without TLS"),
         (pool("balance = { hash = \"client\" }"), "E0011", "hash", "p2c"),
@@ -387,7 +388,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (top("trusted = [\"::1\"]"), "W0003", "trusted", "accept_proxy"),
         (top("state = \"/${HOME}\""), "W0004", "\"/${HOME}\"", "${env:HOME}"),
     ];
-    let mut seen: Vec<String> = vec!["E0001".into()];
+    // Two have tests of their own.
+    let mut seen: Vec<String> = vec!["E0001".into(), "E0045".into()];
     for (text, code, caret, cure) in table {
         let report = report(&text);
         let expected = vec![(code.to_owned(), caret.to_owned())];
@@ -481,6 +483,25 @@ fn a_file_that_is_not_there_is_named() {
     assert!(report.to_string().contains("E0003]: gone.toml cannot be read"), "{report}");
     let place = report.to_json();
     assert_eq!(place["diagnostics"][0].get("file"), None);
+}
+
+#[test]
+fn every_mistake_in_a_file_of_redirects_is_told_once_with_its_line() {
+    let env = Environment::none().with_file("/etc/redirects", "/a /b\n/c\n/a /d\n/e /f 200\n");
+    let site = |port: u16| format!("[site.\":{port}\"]\nredirects = \"/etc/redirects\"\nrespond = 404\n");
+    let report = report_in(&(site(1) + &site(2)), &env);
+    let told =
+        report.iter().map(|one| (one.code().id(), one.at().map(ToString::to_string).unwrap_or_default()));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("E0045", "/etc/redirects:2:1".to_owned()),
+            ("E0002", "/etc/redirects:3:1".to_owned()),
+            ("E0045", "/etc/redirects:4:7".to_owned()),
+        ]
+    );
+    let shown = report.render(Color::Never);
+    assert!(shown.contains("/etc/redirects:1:1") && shown.contains("4 | /e /f 200"), "{shown}");
 }
 
 #[test]

@@ -112,6 +112,21 @@ fn the_site_itself_is_the_last_route_and_paths_keep_its_verb() {
 }
 
 #[test]
+fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
+    let env = Environment::none().with_file("/etc/lockgate/moved", "/old/* /new/{*} 301\n");
+    let text = "[site.\":1\"]\nrespond = 404\nredirects = \"moved\"\n[site.\":1\".path.\"/a\"]\nrespond = 200\n\
+                [site.\":1\".path.\"/b\"]\nredirects = false\n";
+    let loaded = parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env).unwrap();
+    let maps: Vec<_> =
+        loaded.config.sites[0].routes.iter().map(|route| route.rules.redirects.clone()).collect();
+    let [Some(a), None, Some(site)] = &maps[..] else { panic!("{maps:?}") };
+    assert!(std::sync::Arc::ptr_eq(a, site));
+    assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
+    let entry = &site.entries[0];
+    assert_eq!((&*entry.from, entry.below, &*entry.to, entry.status), ("/old/", true, "/new/{*}", 301));
+}
+
+#[test]
 fn a_site_may_answer_some_paths_only() {
     let routes = routes("[site.\":1\".path.\"/a\"]\nrespond = \"hello {client}\"");
     let body = "hello {client}".to_owned();

@@ -221,6 +221,17 @@ pub(super) const ERROR_PAGES: Key = Key::new(
     "Files that are sent instead of our own pages of errors, by status; they are read when it starts.",
 );
 
+pub(super) const REDIRECTS: Key = Key::new(
+    "redirects",
+    Either(&[False, Path]),
+    FALSE,
+    r#""/etc/lockgate/redirects""#,
+    "A file of redirects, which are looked at before anything else answers: `FROM TO [STATUS]` on each line, such as \
+     `/old/* /new/{*} 301`. FROM is the whole path of a request, or ends in `/*`; the exact one is taken, else the longest. TO \
+     is a path or a URL with the placeholders of `redirect`; without a STATUS it is 308. `#` begins a comment. It may have \
+     100,000 lines and more, up to 16 MiB.",
+);
+
 pub(super) const PATHS: Key = Key::new(
     "paths",
     Word(&["strict", "as-is"]),

@@ -3,10 +3,12 @@
 //! Every modifier of a site is merged into its routes already.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{AcceptProxy, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Timeouts, Tls};
 use crate::place::At;
+use crate::redirect_map::Moved;
 
 /// The ports of sites whose key has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,12 +195,25 @@ pub struct Rules {
     pub error_pages: Vec<(u16, PathBuf, At)>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
+    /// What is redirected before the action; shared by the routes that have the same.
+    pub redirects: Option<Arc<RedirectMap>>,
     /// How long answers may be kept; `None` is as the application says.
     pub cache: Option<Caching>,
     /// How answers are encoded; `None` is as they are.
     pub compress: Option<Compression>,
     /// Who may read answers from elsewhere; `None` is as the application says.
     pub cors: Option<Cors>,
+}
+
+/// A file of redirects. Of its paths the exact one holds, else the longest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedirectMap {
+    /// The file.
+    pub file: PathBuf,
+    /// Where it was written.
+    pub at: At,
+    /// What it says, each path once.
+    pub entries: Vec<Moved>,
 }
 
 /// A change to the fields of one name.

@@ -259,6 +259,7 @@ impl Resolver<'_> {
             rewrite_location: view.on("rewrite_location"),
             error_pages: error_pages(view),
             raw_paths: view.word("paths") == "as-is",
+            redirects: self.redirects(view),
             compress: compression(view, files),
             cors: self.cors(view),
         }

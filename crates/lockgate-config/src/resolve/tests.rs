@@ -9,7 +9,9 @@ use crate::load::parse_str_in;
 
 fn env() -> Environment {
     let env = Environment::none().with_file("/sites/shop.toml", "workers = 3\n");
-    env.with_file("/etc/tls/a.pem", "").with_file("/etc/tls/b.pem", "")
+    env.with_file("/etc/tls/a.pem", "")
+        .with_file("/etc/tls/b.pem", "")
+        .with_file("/etc/lockgate/redirects", "/a /b\n")
 }
 
 fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {

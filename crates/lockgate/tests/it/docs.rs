@@ -57,8 +57,8 @@ fn mistakes(text: &str) -> Option<String> {
         let listener = if text.contains("[tls]") { "tls = {}\n" } else { "" };
         format!("{text}\n[tcp.\":1\"]\n{listener}proxy = \"127.0.0.1:3000\"\n")
     };
-    let report =
-        parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &Environment::none()).err()?;
+    let env = Environment::none().with_file("/etc/lockgate/redirects", "/old /new\n");
+    let report = parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &env).err()?;
     Some(report.to_string())
 }
 

@@ -1,0 +1,288 @@
+//! Files of redirects: `FROM TO [STATUS]` on each line.
+//!
+//! Does not read files and does not match paths. The mistakes hold no text of the input.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::pattern::{Pattern, PatternError};
+
+/// One line of a file of redirects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// The path of requests, decoded: all of it, or what is before `{*}` with its last `/`.
+    pub from: String,
+    /// Whether anything may follow `from`.
+    pub below: bool,
+    /// The target, with the placeholders `{host}`, `{path}`, `{query}` and, where `below`, `{*}`. It begins with `/`,
+    /// `http://` or `https://`.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// What is wrong in a file of redirects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MapMistake {
+    /// The line, from 1.
+    pub line: usize,
+    /// Where it stands, in bytes of the text.
+    pub span: Range<usize>,
+    /// What it is.
+    pub problem: MapProblem,
+}
+
+/// Kinds of mistakes in a file of redirects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MapProblem {
+    /// A path without a target.
+    NoTarget,
+    /// The path cannot be read; why.
+    From(&'static str),
+    /// The target cannot be read; why.
+    To(&'static str),
+    /// The status is none of a redirect.
+    Status,
+    /// More than path, target and status.
+    More,
+    /// The line is longer than 8,000 bytes.
+    TooLong,
+    /// The path stands on another line already, at this place.
+    Twice(Range<usize>),
+}
+
+/// A path and a target of this length fit into any request and answer.
+const LONGEST_LINE: usize = 8_000;
+
+const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// Reads a file of redirects: a path, a target and perhaps a status (else 308) on each line, between spaces or tabs.
+/// A path that ends in `/*` is all that is below it, `{*}` in its target what the `*` was. `#` begins a comment where
+/// a word may begin. What must not stand in a path as it is may stand percent-encoded.
+///
+/// # Errors
+/// Every mistake, by line.
+pub fn parse_redirects(text: &str) -> Result<Vec<Moved>, Vec<MapMistake>> {
+    let mut entries = Vec::new();
+    let mut mistakes = Vec::new();
+    let mut known: HashMap<(String, bool), Range<usize>> = HashMap::new();
+    let mut start = 0;
+    for (index, line) in text.split('\n').enumerate() {
+        let place = start;
+        start += line.len() + 1;
+        // A byte order mark is no part of the first path.
+        let (place, line) = match line.strip_prefix('\u{feff}') {
+            Some(rest) if index == 0 => (place + '\u{feff}'.len_utf8(), rest),
+            _ => (place, line),
+        };
+        match entry(line) {
+            Ok(None) => {}
+            Ok(Some((moved, span))) => {
+                let span = span.start + place..span.end + place;
+                let problem = match known.get(&(moved.from.clone(), moved.below)) {
+                    Some(first) => MapProblem::Twice(first.clone()),
+                    None => {
+                        known.insert((moved.from.clone(), moved.below), span);
+                        entries.push(moved);
+                        continue;
+                    }
+                };
+                mistakes.push(MapMistake { line: index + 1, span, problem });
+            }
+            Err((span, problem)) => {
+                let span = span.start + place..span.end + place;
+                mistakes.push(MapMistake { line: index + 1, span, problem });
+            }
+        }
+    }
+    if mistakes.is_empty() { Ok(entries) } else { Err(mistakes) }
+}
+
+/// A mistake and where in its line it stands.
+type Placed = (Range<usize>, MapProblem);
+
+/// What a line says, and where its path stands.
+fn entry(line: &str) -> Result<Option<(Moved, Range<usize>)>, Placed> {
+    let mut words = words(line).take_while(|(_, word)| !word.starts_with('#'));
+    let Some((from_at, from)) = words.next() else { return Ok(None) };
+    if line.len() > LONGEST_LINE {
+        return Err((from_at, MapProblem::TooLong));
+    }
+    let Some((to_at, to)) = words.next() else { return Err((from_at, MapProblem::NoTarget)) };
+    let (path, below) = path(from).map_err(|why| (from_at.clone(), MapProblem::From(why)))?;
+    target(to, below).map_err(|why| (to_at.clone(), MapProblem::To(why)))?;
+    if to == from && !below {
+        return Err((to_at, MapProblem::To("it leads to itself")));
+    }
+    let status = match words.next() {
+        None => 308,
+        Some((at, text)) => {
+            let status = text.parse().ok().filter(|status| STATUSES.contains(status));
+            status.filter(|_| text.len() == 3).ok_or((at, MapProblem::Status))?
+        }
+    };
+    if let Some((at, _)) = words.next() {
+        return Err((at, MapProblem::More));
+    }
+    Ok(Some((Moved { from: path, below, to: to.to_owned(), status }, from_at)))
+}
+
+/// Words and where they stand. A line may end with a carriage return.
+fn words(line: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
+    let blank = |c: char| matches!(c, ' ' | '\t' | '\r');
+    let mut at = 0;
+    line.split(blank).filter_map(move |word| {
+        let start = at;
+        at += word.len() + 1;
+        (!word.is_empty()).then_some((start..start + word.len(), word))
+    })
+}
+
+/// The decoded path, and whether anything may follow it.
+fn path(text: &str) -> Result<(String, bool), &'static str> {
+    // The form is that of a path table; only what is encoded is not for it.
+    let plain = text.replace('%', "_");
+    match Pattern::parse(&plain) {
+        Ok(pattern) if pattern.params().next().is_none() => {}
+        Ok(_) => return Err("it has a parameter: only the target has placeholders"),
+        Err(PatternError::InnerStar) => {
+            return Err("a `*` stands alone after the last `/`, and nowhere else");
+        }
+        Err(error) => return Err(error.reason()),
+    }
+    let (text, below) = match text.strip_suffix("/*") {
+        Some(before) => (format!("{before}/"), true),
+        None => (text.to_owned(), false),
+    };
+    let decoded = decoded(&text).ok_or("after a `%` stand two hexadecimal digits")?;
+    let path = String::from_utf8(decoded).map_err(|_| "it is not UTF-8 when it is decoded")?;
+    let before = text.matches('/').count();
+    // A path table would take the last three for more than themselves.
+    if path.contains(['\0', '\\', '{', '}', '*']) || path.matches('/').count() != before {
+        return Err("it holds an encoded `/`, `\\`, `{`, `}`, `*` or NUL");
+    }
+    if path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        return Err(PatternError::DotSegment.reason());
+    }
+    Ok((path, below))
+}
+
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || (rest.next()? as char).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        bytes.push(u8::try_from(high << 4 | low).ok()?);
+    }
+    Some(bytes)
+}
+
+/// Whether the target can be sent, and its placeholders stand for something.
+fn target(text: &str, below: bool) -> Result<(), &'static str> {
+    let place = ["/", "http://", "https://"].into_iter().find(|start| text.starts_with(start));
+    let place = place.ok_or("it begins neither with `/` nor with `https://`")?;
+    if text.starts_with("//") {
+        return Err("it names a host without its scheme");
+    }
+    if text.len() == place.len() && place != "/" {
+        return Err("its host is missing");
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("it holds what must be percent-encoded");
+    }
+    for after in text.split('{').skip(1) {
+        match after.split_once('}').map(|(name, _)| name) {
+            Some("host" | "path" | "query") => {}
+            Some("*") if below => {}
+            Some("*") => return Err("`{*}` stands for nothing: the path has no `*`"),
+            Some(_) => return Err("a placeholder stands for nothing"),
+            None => return Err("the closing brace is missing"),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(from: &str, below: bool, to: &str, status: u16) -> Moved {
+        Moved { from: from.to_owned(), below, to: to.to_owned(), status }
+    }
+
+    #[test]
+    fn a_line_is_a_path_a_target_and_perhaps_a_status() {
+        let text = "\u{feff}/a /b\r\n\n  # all that follows moved\n/old/*\thttps://new.example/{*}?{query} 301 # since May\n\
+                    /caf%c3%A9%20x /#top 302\n/* /{path}\n/x/ /x";
+        let expected = [
+            moved("/a", false, "/b", 308),
+            moved("/old/", true, "https://new.example/{*}?{query}", 301),
+            moved("/café x", false, "/#top", 302),
+            moved("/", true, "/{path}", 308),
+            moved("/x/", false, "/x", 308),
+        ];
+        assert_eq!(parse_redirects(text).as_deref(), Ok(&expected[..]));
+        assert_eq!(parse_redirects(""), Ok(vec![]));
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_line_and_its_place() {
+        let from = |why| Some(MapProblem::From(why));
+        for (line, marked, problem) in [
+            ("/a", "/a", Some(MapProblem::NoTarget)),
+            ("/a # /b", "/a", Some(MapProblem::NoTarget)),
+            ("/a /b 200", "200", Some(MapProblem::Status)),
+            ("/a /b +301", "+301", Some(MapProblem::Status)),
+            ("/a /b 301 x", "x", Some(MapProblem::More)),
+            ("a /b", "a", from("a path begins with `/`")),
+            ("/a*b /b", "/a*b", None),
+            ("/{id} /b", "/{id}", None),
+            ("/a?b /b", "/a?b", None),
+            ("/a/../b /b", "/a/../b", None),
+            ("/a/%2e%2E/b /b", "/a/%2e%2E/b", None),
+            ("/a%2fb /b", "/a%2fb", from("it holds an encoded `/`, `\\`, `{`, `}`, `*` or NUL")),
+            ("/a/%2a /b", "/a/%2a", None),
+            ("/a%00 /b", "/a%00", None),
+            ("/a%f /b", "/a%f", from("after a `%` stand two hexadecimal digits")),
+            ("/a%ff /b", "/a%ff", from("it is not UTF-8 when it is decoded")),
+            ("/a b", "b", None),
+            ("/a //b", "//b", None),
+            ("/a https://", "https://", None),
+            ("/a javascript:x", "javascript:x", None),
+            ("/a /é", "/é", None),
+            ("/a /{*}", "/{*}", None),
+            ("/a/* /{id}", "/{id}", None),
+            ("/a/* /{*", "/{*", None),
+            ("/a /a", "/a", Some(MapProblem::To("it leads to itself"))),
+        ] {
+            let text = format!("/first /b\n{line}\n");
+            let mistakes = parse_redirects(&text).unwrap_err();
+            let [MapMistake { line: 2, span, problem: found }] = &mistakes[..] else {
+                panic!("{line}: {mistakes:?}")
+            };
+            assert_eq!(&text[span.clone()], marked, "{line}");
+            assert!(problem.is_none_or(|problem| problem == *found), "{line}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_told_once() {
+        let mistakes = parse_redirects("/a /b\n/a/* /b\n/%61 /c\n/a/ /d\n/a /b 301\n").unwrap_err();
+        let lines: Vec<_> = mistakes.iter().map(|one| (one.line, one.problem.clone())).collect();
+        assert_eq!(lines, [(3, MapProblem::Twice(0..2)), (5, MapProblem::Twice(0..2))]);
+    }
+
+    #[test]
+    fn a_hundred_thousand_lines_are_read_or_refused() {
+        let text: String = (0..100_000).map(|n| format!("/old/{n} /new/{n}\n")).collect();
+        assert_eq!(parse_redirects(&text).map(|entries| entries.len()), Ok(100_000));
+        assert_eq!(parse_redirects(&text.replace("/old", "old")).map_err(|all| all.len()), Err(100_000));
+        let long = format!("/a /{}", "b".repeat(10_000));
+        assert_eq!(parse_redirects(&long).unwrap_err()[0].problem, MapProblem::TooLong);
+    }
+}

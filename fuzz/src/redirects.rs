@@ -1,0 +1,52 @@
+//! Files of redirects.
+
+use lockgate_config::{MapProblem, parse_redirects};
+
+/// Any text as a file of redirects.
+pub fn redirect_map(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let lines = text.split('\n').count();
+    match parse_redirects(text) {
+        Ok(entries) => {
+            assert!(entries.len() <= lines);
+            for entry in &entries {
+                assert!(entry.from.starts_with('/') && entry.below <= entry.from.ends_with('/'));
+                assert!(!entry.from.contains(['\0', '\\', '{', '}', '*']));
+                assert!(entry.from.split('/').all(|segment| !matches!(segment, "." | "..")));
+                let elsewhere = entry.to.starts_with("http://") || entry.to.starts_with("https://");
+                assert!(elsewhere || entry.to.starts_with('/') && !entry.to.starts_with("//"));
+                assert!(entry.to.bytes().all(|byte| byte.is_ascii_graphic()));
+                assert!(matches!(entry.status, 301 | 302 | 303 | 307 | 308));
+            }
+            // What was read means the same when it is written anew, each character of a path encoded.
+            let anew: String = entries
+                .iter()
+                .map(|entry| {
+                    let encoded: String = entry
+                        .from
+                        .bytes()
+                        .map(|byte| if byte == b'/' { "/".to_owned() } else { format!("%{byte:02X}") })
+                        .collect();
+                    let star = if entry.below { "*" } else { "" };
+                    format!("{encoded}{star}\t{} {}\n", entry.to, entry.status)
+                })
+                .collect();
+            // A path that leads to what it was written as is refused, and a line can grow too long.
+            if let Ok(again) = parse_redirects(&anew) {
+                assert_eq!(again, entries);
+            }
+        }
+        Err(mistakes) => {
+            assert!((1..=lines).contains(&mistakes.len()));
+            assert!(mistakes.is_sorted_by(|one, next| one.line < next.line));
+            for mistake in mistakes {
+                let marked = text.get(mistake.span.clone()).expect("a place in the text");
+                assert!(!marked.is_empty() && !marked.contains('\n'));
+                assert_eq!(text[..mistake.span.start].matches('\n').count() + 1, mistake.line);
+                if let MapProblem::Twice(first) = mistake.problem {
+                    assert!(first.end < mistake.span.start && text.get(first).is_some());
+                }
+            }
+        }
+    }
+}
