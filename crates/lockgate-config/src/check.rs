@@ -14,7 +14,7 @@ use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
 use crate::keys::{self, By, Key, Kind, Names, Unset};
 use crate::model::{
-    Allowance, Cidr, EndpointAddr, Group, Host, LimitKey, MediaRange, Origin, Suite, TlsVersion,
+    Allowance, Cidr, EndpointAddr, Group, Host, HttpUrl, LimitKey, MediaRange, Origin, Suite, TlsVersion,
 };
 use crate::newcomers;
 use crate::place::At;
@@ -65,6 +65,7 @@ pub(crate) enum Value {
     MediaRange(MediaRange),
     /// `None` is every one.
     Origin(Option<Origin>),
+    Url(HttpUrl),
     List(Vec<Checked>),
     Table(Table),
     Tables(Vec<Keyed>),
@@ -447,6 +448,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::CachePolicy => "a time such as \"1h\", \"no-cache\" or \"no-store\"".to_owned(),
         Kind::Age => "a time such as \"30d\" or \"1y\"".to_owned(),
         Kind::MediaRange => "a media type such as \"text/html\" or \"text/*\"".to_owned(),
+        Kind::HttpUrl => "a URL such as \"http://127.0.0.1:9000/motd\"".to_owned(),
         Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
         Kind::Token => "a word such as \"utf-8\"".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
@@ -462,6 +464,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
         Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
         Kind::Map(Names::Errors, of, _) => format!("a table of statuses, each with {}", expected(of)),
+        Kind::Map(Names::Attributes, of, _) => format!("a table of attributes, each with {}", expected(of)),
         Kind::Map(Names::Cached, of, _) => {
             format!("a table of paths and media types, each with {}", expected(of))
         }

@@ -4,6 +4,7 @@
 //! they cannot disagree. Does not check anything itself.
 
 mod answers;
+mod content;
 mod files;
 mod pool;
 mod route;
@@ -12,6 +13,7 @@ mod tcp;
 mod tls;
 mod ways;
 
+use content::VALUE;
 use pool::POOL;
 use site::{HTTP2, PORTS, RATES, SITE};
 use tcp::TCP;
@@ -138,6 +140,8 @@ pub(crate) enum Kind {
     MediaRange,
     /// `https://example.com`, or `*`.
     Origin,
+    /// `http://127.0.0.1:9000/path`.
+    HttpUrl,
     Version,
     Suite,
     Group,
@@ -202,6 +206,8 @@ pub(crate) enum Names {
     FileTypes,
     /// Paths of requests, media types, `*`.
     Cached,
+    /// Names of attributes of HTML.
+    Attributes,
 }
 
 impl Key {
@@ -415,6 +421,14 @@ pub(crate) const ROOT: &[Key] = &[
         "A named group of endpoints, for `proxy = \"pool:NAME\"` in any table.",
     )
     .inside(r#"endpoints = ["10.0.0.1:8080"]"#),
+    Key::new(
+        "values",
+        Tables(By::Name, VALUE),
+        Absent("there are none"),
+        "",
+        "A text that is looked for while running, for `{value:NAME}` in the rules of `rewrite_body`: from a `file` or a `url`.",
+    )
+    .inside(r#"file = "/etc/version""#),
     Key::new(
         "tcp",
         Tables(By::Address, TCP),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::place::At;
 
 mod answers;
+mod content;
 mod files;
 mod http;
 mod pool;
@@ -20,6 +21,7 @@ pub use crate::host::Host;
 pub use crate::pattern::{Pattern, Segment};
 pub use crate::policy::{Group, Suite, TlsVersion};
 pub use answers::*;
+pub use content::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;
@@ -33,6 +35,8 @@ pub struct Config {
     pub user: Option<String>,
     /// The directory for the last good configuration.
     pub state: Option<PathBuf>,
+    /// Texts that are looked for while running; each name once.
+    pub values: Vec<FetchedValue>,
     /// Whose PROXY headers are believed.
     pub trusted: Vec<Cidr>,
     /// Where metrics and health are served.

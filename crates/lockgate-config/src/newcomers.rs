@@ -7,7 +7,6 @@
 const LATER: &[(&str, &str)] = &[
     ("tunnel", "remove the table"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
-    ("site.*.rewrite_body", "remove it: bodies are passed on as they are"),
     ("site.*.shape", "remove it"),
     ("auth.forward", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
     ("auth.copy", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
@@ -140,6 +139,18 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["access_control_allow_origin", "allow_origin", "accesscontrolalloworiginlist", "cors_headers"],
         "write cors = \"https://app.example.com\", a list of origins, or true",
+    ),
+    (
+        &[
+            "sub_filter",
+            "subs_filter",
+            "replace",
+            "replace_filter",
+            "body_filter",
+            "substitute",
+            "js_body_filter",
+        ],
+        "write rewrite_body = [{ text = \"a\", with = \"b\" }]",
     ),
     (
         &["rewrite_rules", "map", "redirect_map", "rewritemap", "redirectmatch", "url_map"],

@@ -2,7 +2,7 @@
 //!
 //! Does not look at the form of values: `check` has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ use view::View;
 
 mod answers;
 mod bindings;
+mod content;
 mod files;
 mod health;
 mod placeholders;
@@ -45,6 +46,8 @@ struct Resolver<'a> {
     pools: Pools,
     /// Files of redirects that were read; `None` where they have mistakes.
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
+    /// Values by name, and whether something puts them in.
+    value_names: BTreeMap<String, bool>,
     /// What holds for every listener that says nothing else.
     shared: Shared,
 }
@@ -66,9 +69,17 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         rates: rates(&top.section("rates")),
         ports: ports(&top.section("ports")),
     };
-    let mut resolver =
-        Resolver { env, report, root, pools: Pools::default(), redirect_maps: HashMap::new(), shared };
+    let mut resolver = Resolver {
+        env,
+        report,
+        root,
+        pools: Pools::default(),
+        redirect_maps: HashMap::new(),
+        value_names: BTreeMap::new(),
+        shared,
+    };
     resolver.named_pools();
+    let values = resolver.values();
     let tcp = resolver.tcp();
     let sites = resolver.sites();
     let mut config = Config {
@@ -81,6 +92,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         drain: drain(&top.section("drain")),
         limits: limits(&top.section("limits")),
         socket: socket(&top.section("socket")),
+        values,
         trusted: resolver.shared.trusted.clone(),
         timeouts: resolver.shared.timeouts,
         rates: resolver.shared.rates,
@@ -96,6 +108,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         resolver.same_port();
         resolver.same_address(&config);
         resolver.unused_pools(&config);
+        resolver.unused_values(&config.values);
         resolver.without_effect(&config);
     }
     config

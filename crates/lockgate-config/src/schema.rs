@@ -87,6 +87,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::MediaType | Kind::MediaRange => pattern("^.+/.+$"),
         Kind::CachePolicy => pattern("^(no-store|no-cache|[0-9]+[smhdy])( .+)?$"),
         Kind::Age => pattern("^[0-9]+[smhdy]$"),
+        Kind::HttpUrl => pattern("^http://.+"),
         Kind::Origin => pattern("^(.+://.+|[*])$"),
         Kind::OneOf(numbers) => json!({ "enum": numbers }),
         Kind::Body => json!({ "type": "string" }),

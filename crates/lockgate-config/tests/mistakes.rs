@@ -68,6 +68,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
     let over_tls = |line: &str| format!("[site.\":1\"]\nrespond = 404\ntls = \"/a.pem\"\n{line}\n");
     let http2 = |line: &str| format!("http2 = {line}\n[site.\"a.b\"]\nrespond = 404\ntls = \"/a.pem\"\n");
     let files = |lines: &str| format!("[site.\":1\"]\nroot = \"/srv\"\n{lines}\n");
+    let edit = |rule: &str| format!("{SITE}rewrite_body = [{rule}]\n");
+    let value = |lines: &str| format!("[values.app]\n{lines}\n{SITE}");
     let table: Vec<(String, &str, &str, &str)> = vec![
         (top("workers = 1\nworkers = 2"), "E0002", "workers", "keep one"),
         (format!("{LISTENER}{LISTENER}"), "E0002", "\":1\"", "keep one"),
@@ -142,6 +144,29 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (site("encode = \"zstd gzip\""), "E0010", "encode", "compress = true"),
         (site("expires = \"1h\""), "E0010", "expires", "cache = {"),
         (site("hsts = true"), "E0010", "hsts", "secure = true"),
+        (edit("{ text = \"a\" }"), "E0020", "{ text = \"a\" }", "add with"),
+        (edit("{ with = \"a\" }"), "E0020", "{ with = \"a\" }", "{ text = "),
+        (edit("{ text = \"\", with = \"a\" }"), "E0018", "\"\"", "{ text = "),
+        (edit("{ text = \"a\", regex = \"a\", with = \"b\" }"), "E0019", "regex", "two rules"),
+        (edit("{ select = \"p\" }"), "E0020", "{ select = \"p\" }", "append"),
+        (edit("{ select = \"p\", remove = false }"), "E0020", "{ select = \"p\", remove = false }", "append"),
+        (edit("{ select = \"p\", with = \"a\" }"), "E0019", "with", "append"),
+        (edit("{ text = \"p\", append = \"a\" }"), "E0019", "append", "{ select ="),
+        (edit("{ select = \"p\", append = \"a\", after = \"b\" }"), "E0019", "after", "two rules"),
+        (edit("{ select = \"p\", set = {} }"), "E0020", "{}", "class"),
+        (edit("{ select = \"p\", set = { \"a b\" = \"c\" } }"), "E0018", "\"a b\"", "data-id"),
+        (edit("{ text = \"a\", with = \"{value:gone}\" }"), "E0040", "\"{value:gone}\"", "[values.NAME]"),
+        (edit("{ text = \"a\", with = \"{clinet}\" }"), "W0004", "\"{clinet}\"", "{client}, {scheme}"),
+        (edit("{ text = \"a\", wiht = \"b\" }"), "E0010", "wiht", "did you mean `with`?"),
+        (site("rewrite_body = { rules = [{ text = \"a\", with = \"b\" }], max = 9 }"), "E0013", "9", "\"9KB\""),
+        (value("every = \"1s\""), "E0020", "app", "add file = "),
+        (value("file = \"/a\"\nurl = \"http://a/\""), "E0019", "\"http://a/\"", "keep one"),
+        (value("file = \"/a\"\nevery = \"10ms\""), "E0014", "\"10ms\"", "at least \"1s\""),
+        (value("url = \"https://a.b/\""), "E0016", "\"https://a.b/\"", "http://127.0.0.1"),
+        (value("url = \"http://a b/\""), "E0016", "\"http://a b/\"", "http://127.0.0.1"),
+        (value("file = \"/a\""), "W0003", "app", "{value:app}"),
+        (path("/x", "redirect = \"/y\"\nrewrite_body = []").replace("[]", "false"), "W0003", "rewrite_body", "root"),
+        (site("sub_filter = \"a b\""), "E0010", "sub_filter", "rewrite_body = ["),
         (top("user = 1"), "E0012", "1", "for example \"lockgate\""),
         (top("access_log = true"), "E0012", "true", "access.log"),
         (top("trusted = \"10.0.0.0/8\""), "E0012", "\"10.0.0.0/8\"", "write [\"10.0.0.0/8\"]"),
@@ -210,7 +235,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (top("trusted = [\"10.0.0.1/8\"]"), "E0017", "\"10.0.0.1/8\"", "\"10.0.0.0/8\" for the network"),
         (top("trusted = [\"example.com\"]"), "E0017", "\"example.com\"", "one address"),
         (top("user = \"\""), "E0018", "\"\"", ""),
-        (format!("{LISTENER}[pool.\"a b\"]\nendpoints = [\"a.b:1\"]\n"), "E0018", "\"a b\"", "[pool.app]"),
+        (format!("{LISTENER}[pool.\"a b\"]\nendpoints = [\"a.b:1\"]\n"), "E0018", "\"a b\"", "`app`"),
         (pool("health = { path = \"/\", expect = \"2xx\" }"), "E0018", "\"2xx\"", "200-399"),
         (pool("health = { path = \"/\", method = \"get\" }"), "E0018", "\"get\"", "\"GET\""),
         (site("listen = [\"localhost\"]"), "E0016", "\"localhost\"", "127.0.0.1"),

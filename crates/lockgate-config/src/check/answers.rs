@@ -1,10 +1,12 @@
-//! String values about what clients may do with answers: policies of caching, media types, origins.
+//! String values about what clients may do with answers, and whence parts of them come: policies of caching, media
+//! types, origins, URLs.
 
+use crate::address::EndpointAddr;
 use crate::cache_control;
 use crate::codes::Code;
 use crate::document::Text;
 use crate::host::{Host, SiteKey};
-use crate::model::{MediaRange, Origin};
+use crate::model::{HttpUrl, MediaRange, Origin};
 use crate::pattern::{Pattern, PatternError, is_token};
 use crate::place::At;
 use crate::units;
@@ -72,6 +74,16 @@ impl Checker<'_> {
         self.invalid(Code::BadText, at, message, why, cure)
     }
 
+    pub(super) fn http_url(&mut self, text: &Text, at: &At) -> Value {
+        let why = match http_url(&text.value) {
+            Ok(url) => return Value::Url(url),
+            Err(why) => why,
+        };
+        let message = format!("{:?} is not a URL to ask", text.raw);
+        let cure = "write \"http://127.0.0.1:9000/motd\"".to_owned();
+        self.invalid(Code::BadAddress, at, message, why, cure)
+    }
+
     /// The key of a policy: `"*"`, `"/x"`, `"/x/*"`, `"text/css"` or `"text/*"`.
     pub(super) fn cached_key(&mut self, name: &str, at: &At) -> bool {
         let why = match Pattern::parse(name) {
@@ -98,6 +110,31 @@ pub(crate) fn media_range(text: &str) -> Option<MediaRange> {
         _ if name(first) && name(second) => Some(MediaRange::Exact(lower)),
         _ => None,
     }
+}
+
+fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
+    if text.starts_with("https://") {
+        return Err(
+            "values are asked for in plain HTTP only: from this machine or a network that is trusted",
+        );
+    }
+    let rest = text.strip_prefix("http://").ok_or("it does not begin with `http://`")?;
+    let (host, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+    if host.contains('@') {
+        return Err("it holds a user or a password");
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        return Err("it holds what must be percent-encoded, or a `#`");
+    }
+    let host = host.strip_suffix(":80").unwrap_or(host);
+    let brackets = host.ends_with(']') || !host.contains(':');
+    let whole = if brackets { format!("{host}:80") } else { host.to_owned() };
+    let addr = EndpointAddr::parse(&whole).map_err(|_| "its host cannot be read")?;
+    if matches!(addr, EndpointAddr::Unix(_)) {
+        return Err("its host cannot be read");
+    }
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    Ok(HttpUrl { addr, host: host.to_owned(), path })
 }
 
 /// `SCHEME://HOST[:PORT]`, as browsers serialise it (RFC 6454 §6.2); `None` is `*`.

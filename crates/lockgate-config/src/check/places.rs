@@ -32,6 +32,7 @@ fn header(section: &str) -> String {
     match section {
         "tcp" => "tcp.\"ADDR\"".to_owned(),
         "pool" => "pool.NAME".to_owned(),
+        "values" => "values.NAME".to_owned(),
         "site" => "site.\"HOST\"".to_owned(),
         _ => "site.\"HOST\".path.\"PATH\"".to_owned(),
     }

@@ -72,9 +72,9 @@ impl Checker<'_> {
                 if !name.is_empty() && name.len() <= 64 && name.chars().all(plain) {
                     return Some(Id::Name);
                 }
-                let message = format!("{name:?} is not a name for a pool");
+                let message = format!("{name:?} is not a name");
                 let why = "a name has letters, digits, `-`, `_` and dots, at most 64";
-                self.report.push_at(Code::BadText, at, message, why, "for example [pool.app]");
+                self.report.push_at(Code::BadText, at, message, why, "for example `app`");
                 None
             }
         }
@@ -102,7 +102,8 @@ impl Checker<'_> {
             By::Address => ("listener", "address"),
             By::Site => ("site", "host or port"),
             By::Path => ("path", "path"),
-            By::Name => ("pool", "name"),
+            By::Name if section == "pool" => ("pool", "name"),
+            By::Name => ("value", "name"),
         };
         let message = match keys::find(keys, name) {
             Some(_) => format!("`{name}` stands in no {table}"),
@@ -146,6 +147,7 @@ impl Checker<'_> {
         match names {
             Names::FileTypes => return self.file_type_key(name, at),
             Names::Cached => return self.cached_key(name, at),
+            Names::Attributes => return self.attribute(name, at),
             _ => {}
         }
         if names == Names::Errors {
@@ -166,6 +168,18 @@ impl Checker<'_> {
         let Some(why) = untouchable(names, &name) else { return true };
         let message = format!("`{name}` is not to be changed");
         self.report.push_at(Code::BadField, at, message, why, "remove it");
+        false
+    }
+
+    /// What HTML takes for the name of an attribute, in ASCII.
+    fn attribute(&mut self, name: &str, at: &At) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
+        if !name.is_empty() && name.chars().all(plain) {
+            return true;
+        }
+        let message = format!("{name:?} is not the name of an attribute");
+        let cure = "letters, digits and `-`, such as \"data-id\"";
+        self.report.push_at(Code::BadText, at, message, "it holds what a name must not", cure);
         false
     }
 

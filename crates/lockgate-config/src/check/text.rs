@@ -64,6 +64,7 @@ impl Checker<'_> {
             Kind::Age => self.age(text, &item.at),
             Kind::MediaRange => self.media_range(text, &item.at),
             Kind::Origin => self.origin(text, &item.at),
+            Kind::HttpUrl => self.http_url(text, &item.at),
             Kind::Network => self.network(text, &item.at),
             Kind::Version => self.version(text, &item.at),
             Kind::Suite => self.suite(text, &item.at),

@@ -5,6 +5,7 @@ use super::Kind::{
 };
 use super::Unset::{Absent, Is, Within};
 use super::answers::{CACHE, COMPRESS, CORS};
+use super::content::REWRITE_BODY;
 use super::files::{
     CHARSET, CLEAN_URLS, HIDDEN, INDEX, LISTING, NOT_FOUND, PRECOMPRESSED, ROOT, SPA, SYMLINKS, TRY, TYPES,
 };
@@ -166,6 +167,7 @@ pub(super) const SITE: &[Key] = &[
     CACHE,
     COMPRESS,
     CORS,
+    REWRITE_BODY,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,
@@ -212,6 +214,7 @@ const ROUTE: &[Key] = &[
     CACHE,
     COMPRESS,
     CORS,
+    REWRITE_BODY,
     STRIP_PREFIX,
     REWRITE,
     HEADERS,

@@ -91,10 +91,11 @@ fn header(way: &[&'static Key]) -> String {
     way.iter().map(part).collect::<Vec<_>>().join(".")
 }
 
-/// Adds an entry unless one of that name, or another verb, is there.
+/// Adds an entry unless one of that name, or another verb or source, is there.
 fn add(entries: &mut Vec<String>, entry: &str) {
     let role = |entry: &str| match entry.split(" = ").next().unwrap_or_default() {
         "proxy" | "root" | "redirect" | "respond" => "verb".to_owned(),
+        "file" | "url" => "source".to_owned(),
         name => name.to_owned(),
     };
     let there = |one: &String| role(one) == role(entry);

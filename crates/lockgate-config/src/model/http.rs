@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AcceptProxy, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Timeouts, Tls};
+use super::{
+    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Timeouts,
+    Tls,
+};
 use crate::place::At;
 use crate::redirect_map::Moved;
 
@@ -201,6 +204,8 @@ pub struct Rules {
     pub cache: Option<Caching>,
     /// How answers are encoded; `None` is as they are.
     pub compress: Option<Compression>,
+    /// What is changed in bodies; `None` is nothing.
+    pub rewrite_body: Option<BodyRewrite>,
     /// Who may read answers from elsewhere; `None` is as the application says.
     pub cors: Option<Cors>,
 }

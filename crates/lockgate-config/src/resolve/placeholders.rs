@@ -57,7 +57,12 @@ impl Resolver<'_> {
 
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is told.
     pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
-        let all = [REQUEST.as_slice(), &TEXT].concat();
+        self.text_with(text, at, pattern, &[]);
+    }
+
+    /// The same where `besides` stand for something, too.
+    pub(super) fn text_with(&mut self, text: &str, at: &At, pattern: &Pattern, besides: &[&str]) {
+        let all = [REQUEST.as_slice(), &TEXT, besides].concat();
         for found in braces(text) {
             let Brace::Named(name) = found else { continue };
             let known_here = all.contains(&name)

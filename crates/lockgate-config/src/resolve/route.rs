@@ -203,10 +203,13 @@ impl Resolver<'_> {
             let names = if used { &[] } else { names };
             names.iter().map(move |name| (*name, cure))
         };
-        let names =
-            unused(proxied || served, &["strip_prefix", "compress"], "remove it, or write proxy or root")
-                .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
-                .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
+        let names = unused(
+            proxied || served,
+            &["strip_prefix", "compress", "rewrite_body"],
+            "remove it, or write proxy or root",
+        )
+        .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
+        .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (name, cure) in names {
             let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
             if self.warned(Code::NoEffect, at) {
@@ -262,6 +265,7 @@ impl Resolver<'_> {
             redirects: self.redirects(view),
             compress: compression(view, files),
             cors: self.cors(view),
+            rewrite_body: self.body_rewrite(view, pattern),
         }
     }
 

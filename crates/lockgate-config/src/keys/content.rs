@@ -1,0 +1,124 @@
+//! The keys about what is put into bodies as they are sent.
+
+use super::Kind::{
+    Body, Bool, Duration, Either, False, HttpUrl, Line, List, Map, MediaRange, Path, Size, Table,
+};
+use super::Unset::{Absent, Is, Required};
+use super::{FALSE, Key, Names};
+
+pub(super) const REWRITE_BODY: Key = Key::new(
+    "rewrite_body",
+    Either(&[False, List { of: &Table(RULE), least: 1 }, Table(REWRITE)]),
+    FALSE,
+    r#"[{ text = "{{user}}", with = "{client}" }, { select = "head", append = "<meta name=id content={id}>" }]"#,
+    "What is changed in the bodies of answers as they are sent; the short form is the value of `rules`. First selectors \
+     act on the page as it came, then texts and patterns in one pass over what is left of it; what a rule has put in is \
+     not changed by another. Length, `ETag`, ranges and `Content-Encoding` are those of what is sent.",
+)
+.inside(r#"rules = [{ text = "a", with = "b" }]"#);
+
+const REWRITE: &[Key] = &[
+    Key::new(
+        "rules",
+        List { of: &Table(RULE), least: 1 },
+        Required,
+        r#"[{ regex = "v[0-9]+", with = "v2" }]"#,
+        "The rules. Each has one of `text`, `regex` and `select`.",
+    ),
+    Key::new(
+        "types",
+        List { of: &MediaRange, least: 1 },
+        Is(r#"["text/html"]"#),
+        r#"["text/html", "application/json"]"#,
+        "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only.",
+    ),
+    Key::new(
+        "max",
+        Size { min: 1_000, max: 1 << 40 },
+        Is(r#""16MB""#),
+        r#""1MB""#,
+        "The longest body that may come out; one that grows beyond it is broken off.",
+    ),
+];
+
+const WITH: &str = r#"with = "b""#;
+const SELECT: &str = r#"select = "head""#;
+
+const RULE: &[Key] = &[
+    Key::new(
+        "text",
+        Body,
+        Absent("`regex` or `select`"),
+        r#""@version@""#,
+        "A text that is replaced wherever it stands. Upper and lower case differ.",
+    )
+    .with(WITH),
+    Key::new(
+        "regex",
+        Body,
+        Absent("`text` or `select`"),
+        r#""(?i)colou?r""#,
+        "A regular expression, in the syntax of the `regex` crate, that is replaced wherever it matches. In `with`, `$1` and \
+         `${name}` are what its groups matched, and `$$` is a dollar.",
+    )
+    .with(WITH),
+    Key::new(
+        "with",
+        Body,
+        Absent("an operation of `select`"),
+        r#""{value:version}""#,
+        "What stands there instead, beside `text` or `regex`. The placeholders of `respond` are replaced, and `{time}` (of the \
+         request, in UTC, as `2026-05-04T12:30:00Z`), `{counter}` (of this route, one more for each request) and `{value:NAME}` \
+         (of `[values.NAME]`). What clients choose is escaped, so that it cannot become a tag or end an attribute.",
+    )
+    .with(r#"text = "@version@""#)
+    .atop("values.version.file = \"/etc/version\""),
+    Key::new(
+        "select",
+        Body,
+        Absent("`text` or `regex`"),
+        r#""nav > a[href='/']""#,
+        "A CSS selector (types, classes, ids, attributes, `:not`, `:nth-child`, `:nth-of-type`, children, descendants) of the \
+         elements to which one operation is done: `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` or \
+         `set`. What is put in is HTML with the placeholders of `with`.",
+    )
+    .with("remove = true"),
+    Key::new("append", Body, Absent("another operation"), r#""<p>{id}""#, "Put in at the end of the element.")
+        .with(SELECT),
+    Key::new("prepend", Body, Absent("another operation"), r#""<p>{id}""#, "Put in at its beginning.").with(SELECT),
+    Key::new("before", Body, Absent("another operation"), r#""<p>{id}""#, "Put in before it.").with(SELECT),
+    Key::new("after", Body, Absent("another operation"), r#""<p>{id}""#, "Put in behind it.").with(SELECT),
+    Key::new("replace", Body, Absent("another operation"), r#""<p>{id}""#, "Put in its place.").with(SELECT),
+    Key::new("inner", Body, Absent("another operation"), r#""{client}""#, "Put in the place of what is in it.")
+        .with(SELECT),
+    Key::new("remove", Bool, FALSE, "true", "Takes it out, with all that is in it.").with(SELECT),
+    Key::new(
+        "set",
+        Map(Names::Attributes, &Either(&[False, Body]), &[]),
+        Absent("another operation"),
+        r#"{ nonce = "{id}", onload = false }"#,
+        "Attributes that it gets; `false` takes one away.",
+    )
+    .with(SELECT),
+];
+
+pub(super) const VALUE: &[Key] = &[
+    Key::new("file", Path, Absent("`url`"), r#""/etc/version""#, "A file whose text it is, without its last line break."),
+    Key::new(
+        "url",
+        HttpUrl,
+        Absent("`file`"),
+        r#""http://127.0.0.1:9000/motd""#,
+        "A URL of plain HTTP whose body it is, without its last line break. An answer that is not 200 changes nothing.",
+    ),
+    Key::new(
+        "every",
+        Duration { min: 1_000 },
+        Is(r#""10s""#),
+        r#""1m""#,
+        "How often it is looked for anew. What cannot be had leaves the last one in place. At most 64 KB are taken.",
+    )
+    .with(r#"file = "/etc/version""#),
+    Key::new("default", Line, Absent("nothing"), r#""1.0""#, "What it is until it was had once.")
+        .with(r#"file = "/etc/version""#),
+];
