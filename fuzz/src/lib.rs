@@ -2,7 +2,9 @@
 //!
 //! Knows no fuzzer: the targets feed it, and so does the test that replays the kept corpus.
 
+mod change;
 mod client_hello;
+mod coding;
 mod config;
 mod files;
 mod forwarding;
@@ -17,7 +19,9 @@ mod redirects;
 mod tls_session;
 mod websocket;
 
+pub use change::change_body;
 pub use client_hello::client_hello;
+pub use coding::decode;
 pub use config::config;
 pub use files::{coding, conditional, range};
 pub use forwarding::{fields, h1_exchange};

@@ -6,10 +6,12 @@ use std::path::Path;
 #[test]
 fn every_kept_input_holds() {
     replay("authorization", lockgate_fuzz::authorization);
+    replay("change_body", lockgate_fuzz::change_body);
     replay("client_hello", lockgate_fuzz::client_hello);
     replay("coding", lockgate_fuzz::coding);
     replay("conditional", lockgate_fuzz::conditional);
     replay("config", lockgate_fuzz::config);
+    replay("decode", lockgate_fuzz::decode);
     replay("fields", lockgate_fuzz::fields);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
     replay("h1_exchange", lockgate_fuzz::h1_exchange);

@@ -52,7 +52,7 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded as it is sent: some hundred MB/s with zstd, 60 to 100 with the others.
+    /// The level for what is encoded as it is sent: 0.5 ms of CPU time for 100 KB of HTML with zstd, 1.7 with the others.
     pub fn fast_level(self) -> u8 {
         match self {
             Self::Zstd => 3,
@@ -61,12 +61,12 @@ impl Coding {
         }
     }
 
-    /// The level for what is encoded once and sent often: what remains above it costs ten times the time for the last
-    /// few percent.
+    /// The level for what is encoded once and sent often: 2 to 4 ms for 100 KB. What is above it takes the worker's time
+    /// for the last few percent: for files that were encoded beforehand.
     pub fn kept_level(self) -> u8 {
         match self {
-            Self::Zstd => 9,
-            Self::Brotli => 6,
+            Self::Zstd => 6,
+            Self::Brotli => 5,
             Self::Gzip => 6,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use lol_html::Selector;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
@@ -13,6 +13,8 @@ use super::{Edit, Part, Rule, Template};
 
 /// What the automaton of all patterns may take, in bytes.
 const PATTERNS_SIZE: usize = 4 << 20;
+/// Texts of more bytes together do with a slower automaton, which takes some bytes for each of theirs and not a thousand.
+const TEXTS_FOR_TABLE: usize = 1024;
 
 /// Rules, compiled. Cheap to clone.
 #[derive(Clone)]
@@ -211,7 +213,12 @@ impl Compiled {
             .collect();
         let too_large = RuleError { rule: last.rule, fault: RuleFault::TooLarge };
         if texts.len() == searches.len() {
-            let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(&texts);
+            // A table of all bytes for each byte of the texts is the fastest, as long as it stays in a cache.
+            let all: usize = texts.iter().map(|text| text.len()).sum();
+            let kind =
+                if all > TEXTS_FOR_TABLE { AhoCorasickKind::ContiguousNFA } else { AhoCorasickKind::DFA };
+            let mut builder = AhoCorasick::builder();
+            let automaton = builder.match_kind(MatchKind::LeftmostFirst).kind(Some(kind)).build(&texts);
             let automaton = automaton.map_err(|_| too_large)?;
             let inserts = searches.iter().map(|search| self.add(pieces(search.with))).collect();
             let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
