@@ -468,6 +468,6 @@ fn boundary() -> Result<Boundary, Failure> {
 }
 
 /// Seconds since 1970.
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }

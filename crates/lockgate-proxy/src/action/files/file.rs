@@ -14,6 +14,7 @@ use lockgate_net::files::{Errno, Root, Wait};
 use lockgate_net::threads::Threads;
 use tokio::sync::OnceCell as AsyncOnce;
 
+use super::answer::now;
 use super::load::{self, Content, Form};
 use super::{CODINGS, Files};
 use crate::transform::compress::{self, named};
@@ -113,7 +114,8 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn new(loaded: Loaded, compress: Option<&Compress>) -> Rc<Self> {
-        let modified = u64::try_from(loaded.own.stamp.modified).unwrap_or(0);
+        // RFC 9110 §8.8.2.1: never later than Date.
+        let modified = u64::try_from(loaded.own.stamp.modified).unwrap_or(0).min(now());
         let takes = |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
