@@ -35,7 +35,7 @@ use crate::transform::{Rewrite, Template, Types};
 
 use cache::Hit;
 use file::{File, Loaded};
-use resolve::{Resolved, Wanted};
+use resolve::{Resolved, Wanted, absolute};
 
 /// The codings of siblings, and what is behind their names; what is wanted alike goes in this order.
 const CODINGS: [(Coding, &str); 3] = [(Coding::Zstd, ".zst"), (Coding::Br, ".br"), (Coding::Gzip, ".gz")];
@@ -191,11 +191,13 @@ impl Files {
     ) -> Result<Brought, Errno> {
         let root = Root::open(&self.root, self.symlinks, wait)?;
         Ok(match self.resolve(&root, wanted)? {
-            Resolved::File { at, stamp, status } => {
+            Resolved::File { at, stamp, status, instead } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {
                     return Ok(Brought::Same);
                 }
-                let mut loaded = Loaded::load(self, &root, &wanted.path, &at, wait)?;
+                let own = absolute(&at);
+                let path = if instead { &own } else { &wanted.path };
+                let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
                 if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
                     loaded.change(rewrite, wait)?;
                 }

@@ -16,6 +16,8 @@ pub(super) enum Resolved {
         at: Vec<u8>,
         stamp: Stamp,
         status: u16,
+        /// Whether it is a page in place of what is not there.
+        instead: bool,
     },
     /// The same is found under this path.
     Moved(Vec<u8>),
@@ -50,9 +52,9 @@ fn look(root: &Root, at: &[u8]) -> Result<Option<(Kind, Stamp)>, Errno> {
     }
 }
 
-fn file(root: &Root, at: Vec<u8>, status: u16) -> Result<Option<Resolved>, Errno> {
+fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
     Ok(match look(root, &at)? {
-        Some((Kind::File, stamp)) => Some(Resolved::File { at, stamp, status }),
+        Some((Kind::File, stamp)) => Some(Resolved::File { at, stamp, status: 200, instead: false }),
         _ => None,
     })
 }
@@ -85,9 +87,9 @@ impl Files {
             [(self.spa.as_ref().filter(|_| wanted.page), 200), (self.not_found.as_ref(), 404)]
         {
             if let Some(at) = instead
-                && let Some(found) = file(root, relative(at).to_vec(), status)?
+                && let Some((Kind::File, stamp)) = look(root, relative(at))?
             {
-                return Ok(found);
+                return Ok(Resolved::File { at: relative(at).to_vec(), stamp, status, instead: true });
             }
         }
         Ok(Resolved::Missing)
@@ -108,7 +110,7 @@ impl Files {
         match look(root, if directory { bare } else { at })? {
             Some((Kind::Directory, _)) if directory => self.directory(root, at),
             Some((Kind::File, stamp)) if !directory => {
-                Ok(Resolved::File { at: at.to_vec(), stamp, status: 200 })
+                Ok(Resolved::File { at: at.to_vec(), stamp, status: 200, instead: false })
             }
             Some((Kind::Directory, _)) => {
                 if let Some(page) = self.page(root, at)? {
@@ -133,7 +135,7 @@ impl Files {
         if !self.clean_urls || at.is_empty() || at.ends_with(b"/") {
             return Ok(None);
         }
-        file(root, [at, b".html"].concat(), 200)
+        file(root, [at, b".html"].concat())
     }
 
     /// Where the page of a path that spells it out is found.
@@ -143,7 +145,7 @@ impl Files {
             Some(slash) => path.split_at(slash + 1),
             None => (&b"/"[..], path),
         };
-        if stem.ends_with(b"/") || file(root, relative(path).to_vec(), 200)?.is_none() {
+        if stem.ends_with(b"/") || file(root, relative(path).to_vec())?.is_none() {
             return Ok(None);
         }
         let is_index = self.index.iter().any(|index| index.as_bytes() == name);
@@ -152,7 +154,7 @@ impl Files {
 
     fn directory(&self, root: &Root, at: &[u8]) -> Result<Resolved, Errno> {
         for index in &self.index {
-            if let Some(found) = file(root, [at, index.as_bytes()].concat(), 200)? {
+            if let Some(found) = file(root, [at, index.as_bytes()].concat())? {
                 return Ok(found);
             }
         }
