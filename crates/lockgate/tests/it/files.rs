@@ -1,5 +1,7 @@
 //! Sites that serve files: real files in a directory that is gone after the test, over real sockets.
 
+mod exchanges;
+mod forms;
 mod found;
 
 use std::fmt::Display;

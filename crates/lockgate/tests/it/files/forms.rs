@@ -1,0 +1,259 @@
+//! Media types, charsets, and forms of a file that were compressed before.
+
+use super::*;
+
+#[test]
+fn a_media_type_is_that_of_the_extension_or_of_the_path() {
+    let www = Www::new();
+    let names = [
+        "a.html",
+        "a.css",
+        "a.js",
+        "a.mjs",
+        "a.json",
+        "a.svg",
+        "a.txt",
+        "a.png",
+        "a.woff2",
+        "a.wasm",
+        "a.pdf",
+        "a.xml",
+        "A.HTML",
+        "a.tar.gz",
+        "none",
+        "a.unknown",
+        "a.mp4",
+        "x.own",
+        "a.html.own",
+        "feed/a.html",
+        "feed/deep/a",
+        "doc",
+    ];
+    for name in names {
+        www.write(name, "x");
+    }
+    let gate = www.start(
+        "types = { \".own\" = \"application/x-own\", \".mp4\" = \"video/x-mine\", \"/feed/*\" = \"application/rss+xml\", \
+         \"/feed/deep/*\" = \"text/x-deep\", \"/doc\" = \"text/html; charset=koi8-r\" }",
+    );
+    for (path, media_type) in [
+        ("/a.html", "text/html; charset=utf-8"),
+        ("/a.css", "text/css; charset=utf-8"),
+        ("/a.js", "text/javascript; charset=utf-8"),
+        ("/a.mjs", "text/javascript; charset=utf-8"),
+        ("/a.json", "application/json"),
+        ("/a.svg", "image/svg+xml"),
+        ("/a.txt", "text/plain; charset=utf-8"),
+        ("/a.png", "image/png"),
+        ("/a.woff2", "font/woff2"),
+        ("/a.wasm", "application/wasm"),
+        ("/a.pdf", "application/pdf"),
+        ("/A.HTML", "text/html; charset=utf-8"),
+        ("/a.tar.gz", "application/gzip"),
+        ("/none", "application/octet-stream"),
+        ("/a.unknown", "application/octet-stream"),
+        ("/a.mp4", "video/x-mine"),
+        ("/x.own", "application/x-own"),
+        ("/a.html.own", "application/x-own"),
+        ("/feed/a.html", "application/rss+xml"),
+        ("/feed/deep/a", "text/x-deep; charset=utf-8"),
+        ("/doc", "text/html; charset=koi8-r"),
+    ] {
+        let answer = get(&gate, path, &[]);
+        let said = answer.field("content-type").unwrap();
+        // Whether XML in other words is told a charset is not looked at here.
+        let said = if media_type.contains(';') { said } else { said.split(';').next().unwrap() };
+        assert_eq!((answer.status, said), (200, media_type), "{path}");
+        assert_eq!(answer.field("content-encoding"), None, "{path}");
+    }
+}
+
+#[test]
+fn the_charset_of_text_is_what_is_configured() {
+    let www = Www::with(&[("a.html", "x"), ("a.png", "x")]);
+    for (keys, html) in [
+        ("", "text/html; charset=utf-8"),
+        ("charset = \"iso-8859-1\"", "text/html; charset=iso-8859-1"),
+        ("charset = false", "text/html"),
+    ] {
+        let gate = www.start(keys);
+        assert_eq!(get(&gate, "/a.html", &[]).field("content-type"), Some(html));
+        assert_eq!(get(&gate, "/a.png", &[]).field("content-type"), Some("image/png"));
+    }
+}
+
+/// The page in place of what is asked for has its own type, not that of what is not there.
+#[test]
+fn a_page_that_stands_for_another_path_has_its_own_type() {
+    let www = Www::with(&[("lost.html", "lost"), ("app.html", "app")]);
+    let types = "types = { \"/feed/*\" = \"application/rss+xml\" }\n";
+    let html = Some("text/html; charset=utf-8");
+    let gate = www.start(format!("{types}not_found = \"/lost.html\""));
+    assert_eq!(get(&gate, "/feed/none", &[]).field("content-type"), html);
+    let gate = www.start(format!("{types}spa = \"/app.html\""));
+    assert_eq!(get(&gate, "/feed/none", &[]).field("content-type"), html);
+}
+
+fn compressed() -> Www {
+    let www = Www::new();
+    // Larger than what is held in memory, and smaller; what is in it is not looked at.
+    for (name, size) in [("small.js", 1_000), ("large.js", 200_000)] {
+        www.write(name, "i".repeat(size));
+        for (extension, letter) in [("zst", "z"), ("br", "b"), ("gz", "g")] {
+            www.write(format!("{name}.{extension}"), letter.repeat(size / 2));
+        }
+    }
+    www
+}
+
+/// RFC 9110 §12.5.3.
+#[test]
+fn a_sibling_is_sent_to_whom_it_suits_best() {
+    let www = compressed();
+    let served = Served::start(&www, "");
+    for way in WAYS {
+        let mut client = served.connect(way);
+        for (path, size) in [("/small.js", 1_000), ("/large.js", 200_000)] {
+            let mut etags = Vec::new();
+            for (accepted, coding) in [
+                (None, None),
+                (Some(""), None),
+                (Some("identity"), None),
+                (Some("gzip"), Some("gzip")),
+                (Some("x-gzip"), Some("gzip")),
+                (Some("GZIP"), Some("gzip")),
+                (Some("br"), Some("br")),
+                (Some("zstd"), Some("zstd")),
+                // What browsers send.
+                (Some("gzip, deflate, br, zstd"), Some("zstd")),
+                (Some("gzip, deflate, br"), Some("br")),
+                (Some("gzip, deflate"), Some("gzip")),
+                (Some("*"), Some("zstd")),
+                (Some("*;q=0.5, gzip"), Some("gzip")),
+                (Some("zstd;q=0, *"), Some("br")),
+                (Some("br;q=0.9, gzip;q=1.0, zstd;q=0.1"), Some("gzip")),
+                (Some("gzip;q=0.5, identity"), None),
+                (Some("gzip;q=0"), None),
+                (Some("gzip;q=0, br;q=0.000"), None),
+                (Some("gzip;q=2"), None),
+                (Some("gzip;q=x"), None),
+                (Some("deflate"), None),
+                (Some("gzipp, brr"), None),
+                // §15.5.7: rather than 406, what everybody can read.
+                (Some("identity;q=0, deflate"), None),
+            ] {
+                let fields: Vec<_> = accepted.iter().map(|accepted| ("Accept-Encoding", *accepted)).collect();
+                let what = format!("{way:?} {path} {accepted:?}");
+                let answer = client.get(path, &fields);
+                assert_eq!((answer.status, answer.field("content-encoding")), (200, coding), "{what}");
+                let (letter, size) = match coding {
+                    None => ('i', size),
+                    Some(coding) => (coding.chars().next().unwrap(), size / 2),
+                };
+                assert!(answer.body.iter().all(|byte| char::from(*byte) == letter), "{what}");
+                assert_eq!(answer.body.len(), size, "{what}");
+                assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "{what}");
+                assert_eq!(answer.field("content-type"), Some("text/javascript; charset=utf-8"), "{what}");
+                let etag = (coding, answer.field("etag").unwrap().to_owned());
+                if !etags.contains(&etag) {
+                    etags.push(etag);
+                }
+            }
+            // RFC 9110 §8.8.3.3: one for each coding.
+            assert_eq!(etags.len(), 4, "{way:?} {path}: {etags:?}");
+            let distinct: std::collections::HashSet<_> = etags.iter().map(|(_, etag)| etag).collect();
+            assert_eq!(distinct.len(), 4);
+            for (coding, etag) in &etags {
+                let accepted = ("Accept-Encoding", coding.unwrap_or("identity"));
+                let answer = client.get(path, &[accepted, ("If-None-Match", etag)]);
+                assert_eq!((answer.status, answer.field("etag")), (304, Some(&**etag)));
+                assert_eq!(answer.field("vary"), Some("Accept-Encoding"), "§15.4.5");
+                // That of another coding is not what the client has.
+                let other = &etags.iter().find(|(other, _)| other != coding).unwrap().1;
+                assert_eq!(client.get(path, &[accepted, ("If-None-Match", other)]).status, 200);
+            }
+        }
+    }
+}
+
+/// RFC 9110 §14.2: ranges are of what is sent, and that is compressed.
+#[test]
+fn parts_of_a_sibling_are_counted_in_its_own_bytes() {
+    let www = compressed();
+    let served = Served::start(&www, "");
+    for way in WAYS {
+        let mut client = served.connect(way);
+        for (path, size) in [("/small.js", 500), ("/large.js", 100_000)] {
+            let gzip = ("Accept-Encoding", "gzip");
+            let etag = client.get(path, &[gzip]).field("etag").unwrap().to_owned();
+            let own = client.get(path, &[]).field("etag").unwrap().to_owned();
+            let answer = client.get(path, &[gzip, ("Range", "bytes=10-19"), ("If-Range", &etag)]);
+            assert_eq!((answer.status, answer.text()), (206, "gggggggggg"), "{way:?} {path}");
+            assert_eq!(answer.field("content-range"), Some(&*format!("bytes 10-19/{size}")));
+            assert_eq!(answer.field("content-encoding"), Some("gzip"));
+            let answer = client.get(path, &[gzip, ("Range", "bytes=10-19"), ("If-Range", &own)]);
+            assert_eq!((answer.status, answer.body.len()), (200, size), "{way:?} {path}");
+            let answer = client.get(path, &[gzip, ("Range", &format!("bytes={size}-"))]);
+            assert_eq!(
+                (answer.status, answer.field("content-range")),
+                (416, Some(&*format!("bytes */{size}")))
+            );
+        }
+    }
+}
+
+#[test]
+fn siblings_that_are_no_forms_of_the_file_are_left_alone() {
+    let gzip = ("Accept-Encoding", "gzip, br, zstd");
+    let www = Www::with(&[
+        ("stale.js", "new"),
+        ("stale.js.gz", "old"),
+        ("folder.js", "plain"),
+        ("lone.js.gz", "lone"),
+    ]);
+    touch(&www.path("stale.js"), CHANGED + 1_000);
+    www.write("folder.js.gz/x", "a folder");
+    www.write("link.js", "plain");
+    www.link("../secret.txt", "link.js.gz");
+    www.write("fifo.js", "plain");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        www.path("fifo.js.br"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let gate = www.start("");
+    for (path, content) in
+        [("/stale.js", "new"), ("/folder.js", "plain"), ("/link.js", "plain"), ("/fifo.js", "plain")]
+    {
+        let answer = get(&gate, path, &[gzip]);
+        assert_eq!((answer.status, answer.text()), (200, content), "{path}");
+        assert_eq!(answer.field("content-encoding"), None);
+    }
+    // By its own name it is a file as any; and without the file there is no form of it.
+    let answer = get(&gate, "/lone.js.gz", &[gzip]);
+    assert_eq!((answer.text(), answer.field("content-encoding")), ("lone", None));
+    assert_eq!(answer.field("content-type"), Some("application/gzip"));
+    assert_eq!(get(&gate, "/lone.js", &[gzip]).status, 404);
+    // One that is made anew is seen, and one that is taken away is missed.
+    www.write("stale.js.gz", "made");
+    touch(&www.path("stale.js.gz"), CHANGED + 1_001);
+    lockgate_testkit::eventually("the new sibling", || {
+        (get(&gate, "/stale.js", &[gzip]).text() == "made").then_some(())
+    });
+    fs::remove_file(www.path("stale.js.gz")).unwrap();
+    lockgate_testkit::eventually("the file itself", || {
+        (get(&gate, "/stale.js", &[gzip]).text() == "new").then_some(())
+    });
+}
+
+#[test]
+fn without_precompressed_siblings_are_files_as_any() {
+    let www = compressed();
+    let gate = www.start("precompressed = false");
+    let answer = get(&gate, "/small.js", &[("Accept-Encoding", "gzip")]);
+    assert_eq!((answer.body.len(), answer.field("content-encoding")), (1_000, None));
+    assert_eq!(answer.field("vary"), None);
+}
