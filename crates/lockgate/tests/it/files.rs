@@ -3,6 +3,8 @@
 mod exchanges;
 mod forms;
 mod found;
+mod hostile;
+mod listing;
 
 use std::fmt::Display;
 use std::fs;

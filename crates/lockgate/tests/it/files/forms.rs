@@ -252,7 +252,7 @@ fn siblings_that_are_no_forms_of_the_file_are_left_alone() {
 #[test]
 fn without_precompressed_siblings_are_files_as_any() {
     let www = compressed();
-    let gate = www.start("precompressed = false");
+    let gate = www.start("precompressed = false\ncompress = false");
     let answer = get(&gate, "/small.js", &[("Accept-Encoding", "gzip")]);
     assert_eq!((answer.body.len(), answer.field("content-encoding")), (1_000, None));
     assert_eq!(answer.field("vary"), None);
