@@ -35,7 +35,7 @@ use crate::transform::{Rewrite, Template, Types};
 
 use cache::Hit;
 use file::{File, Loaded};
-use resolve::{Resolved, Wanted, absolute};
+use resolve::{Resolved, Wanted, absolute, is_absence};
 
 /// The codings of siblings, and what is behind their names; what is wanted alike goes in this order.
 const CODINGS: [(Coding, &str); 3] = [(Coding::Zstd, ".zst"), (Coding::Br, ".br"), (Coding::Gzip, ".gz")];
@@ -189,7 +189,11 @@ impl Files {
         rewrite: Option<&Arc<Rewrite>>,
         wait: Wait,
     ) -> Result<Brought, Errno> {
-        let root = Root::open(&self.root, self.symlinks, wait)?;
+        let root = match Root::open(&self.root, self.symlinks, wait) {
+            // One that is not there yet has nothing in it.
+            Err(error) if is_absence(error) => return Ok(Brought::Missing),
+            opened => opened?,
+        };
         Ok(match self.resolve(&root, wanted)? {
             Resolved::File { at, stamp, status, instead } => {
                 if before.is_some_and(|before| before.is(self, &root, &at, stamp, status)) {

@@ -27,7 +27,7 @@ pub(super) enum Resolved {
 }
 
 /// Whether an error says no more than that there is nothing: names that cannot be, and links that lead outside.
-fn is_absence(error: Errno) -> bool {
+pub(super) fn is_absence(error: Errno) -> bool {
     matches!(
         error,
         Errno::NOENT
