@@ -141,17 +141,22 @@ impl Root {
         }
     }
 
-    /// The names in the directory at `path`, in no order, with what each leads to; at most `most`, and how many there are.
-    /// What cannot be looked at, or leads outside, is left out.
+    /// The files and directories in the directory at `path` whose names are `wanted`, in no order: at most `most`, and how
+    /// many names there are beside these. What cannot be looked at, or leads outside, is left out.
     ///
     /// # Errors
     /// As openat2(2) and getdents(2) say; EAGAIN where it may not wait, as reading a directory always may.
-    pub fn list(&self, path: &[u8], most: usize) -> Result<(Vec<Entry>, usize), Errno> {
+    pub fn list(
+        &self,
+        path: &[u8],
+        most: usize,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<(Vec<Entry>, usize), Errno> {
         if self.wait == Wait::No {
             return Err(Errno::AGAIN);
         }
         let directory = self.at(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let (mut entries, mut count) = (Vec::new(), 0);
+        let (mut entries, mut more) = (Vec::new(), 0);
         let mut whole = path.to_vec();
         if !whole.is_empty() && !whole.ends_with(b"/") {
             whole.push(b'/');
@@ -160,20 +165,23 @@ impl Root {
         for entry in Dir::read_from(directory)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") {
+            if matches!(name, b"." | b"..") || !wanted(name) {
                 continue;
             }
-            count += 1;
             if entries.len() == most {
+                more += 1;
                 continue;
             }
             whole.truncate(prefix);
             whole.extend_from_slice(name);
-            if let Ok((kind, stamp)) = self.look(&whole) {
-                entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
+            match self.look(&whole) {
+                Ok((kind @ (Kind::File | Kind::Directory), stamp)) => {
+                    entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
+                }
+                _ => {}
             }
         }
-        Ok((entries, count))
+        Ok((entries, more))
     }
 }
 

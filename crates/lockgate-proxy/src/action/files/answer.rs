@@ -21,7 +21,7 @@ use super::delivery::{Broken, Delivery, Part};
 use super::file::File;
 use super::listing::{self, Listing, Order};
 use super::load::{Content, encoded_tag};
-use super::resolve::{absolute, escaped};
+use super::resolve::{absolute, escaped, is_hidden};
 use super::{Files, busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
@@ -301,9 +301,10 @@ impl Files {
         // Reading a directory may always have to wait.
         let job = move || {
             let root = Root::open(&files.root, files.symlinks, Wait::Yes)?;
-            let (entries, count) = root.list(&at, listing::MOST)?;
-            let mut listing = Listing { path: &path, entries, count, order };
-            listing.arrange(files.hidden);
+            let (entries, more) =
+                root.list(&at, listing::MOST, |name| files.hidden || !is_hidden(name))?;
+            let mut listing = Listing { path: &path, entries, more, order };
+            listing.arrange();
             let mut body = Vec::new();
             listing.write(form, &mut body);
             Ok(body)

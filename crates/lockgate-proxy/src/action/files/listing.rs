@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use lockgate_http::date;
 use lockgate_net::files::{Entry, Kind};
 
-use super::resolve::{escaped, is_hidden};
+use super::resolve::escaped;
 use crate::answer::Form;
 use crate::escape;
 
@@ -58,15 +58,14 @@ pub(super) struct Listing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
     pub(super) entries: Vec<Entry>,
-    /// Names in the directory, also those that are not among the entries.
-    pub(super) count: usize,
+    /// How many names there are beside these.
+    pub(super) more: usize,
     pub(super) order: Order,
 }
 
 impl Listing<'_> {
-    /// Leaves out what is not served, and sorts.
-    pub(super) fn arrange(&mut self, hidden: bool) {
-        self.entries.retain(|entry| entry.kind != Kind::Other && (hidden || !is_hidden(&entry.name)));
+    /// Sorts it.
+    pub(super) fn arrange(&mut self) {
         let order = self.order;
         self.entries.sort_unstable_by(|a, b| order.compare(a, b));
     }
@@ -80,18 +79,13 @@ impl Listing<'_> {
         }
     }
 
-    /// How many names a listing leaves out for want of room.
-    fn left_out(&self) -> usize {
-        self.count.saturating_sub(MOST)
-    }
-
     fn text(&self, out: &mut Vec<u8>) {
         for entry in &self.entries {
             out.extend_from_slice(&escaped(&entry.name));
             out.extend_from_slice(if entry.kind == Kind::Directory { b"/\n" } else { b"\n" });
         }
-        if self.left_out() > 0 {
-            out.extend_from_slice(format!("# and {} more\n", self.left_out()).as_bytes());
+        if self.more > 0 {
+            out.extend_from_slice(format!("# and {} more\n", self.more).as_bytes());
         }
     }
 
@@ -153,8 +147,8 @@ impl Listing<'_> {
             out.extend_from_slice(b"\n");
         }
         out.extend_from_slice(b"</table>\n");
-        if self.left_out() > 0 {
-            out.extend_from_slice(format!("<p>and {} more\n", self.left_out()).as_bytes());
+        if self.more > 0 {
+            out.extend_from_slice(format!("<p>and {} more\n", self.more).as_bytes());
         }
         out.extend_from_slice(b"</body></html>\n");
     }
