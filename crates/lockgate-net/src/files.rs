@@ -176,7 +176,12 @@ impl Root {
             whole.extend_from_slice(name);
             match self.look(&whole) {
                 Ok((kind @ (Kind::File | Kind::Directory), stamp)) => {
-                    entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
+                    entries.push(Entry {
+                        name: name.into(),
+                        kind,
+                        size: stamp.size,
+                        modified: stamp.modified,
+                    });
                 }
                 _ => {}
             }

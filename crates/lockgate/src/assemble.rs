@@ -4,6 +4,7 @@
 //! starts nothing.
 
 mod answers;
+mod changes;
 mod pools;
 mod rules;
 mod sites;
@@ -26,6 +27,7 @@ use lockgate_proxy::upstream::Pool;
 use crate::prober::Prober;
 use crate::resolver::Resolver;
 
+use changes::FetchedValues;
 use pools::Pools;
 use sites::Sites;
 use tls::Rings;
@@ -114,7 +116,14 @@ pub(crate) struct Planned {
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
     let mistakes = Mistakes { report, failed: false };
     let (rings, pools) = (Rings::default(), Pools::default());
-    let mut assembler = Assembler { config, mistakes, rings, pools, sites: Sites::default() };
+    let mut assembler = Assembler {
+        config,
+        mistakes,
+        rings,
+        pools,
+        sites: Sites::default(),
+        fetched: FetchedValues::of(config),
+    };
     let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
     listeners.extend(assembler.site_listeners());
     let Assembler { mistakes, rings, pools, sites, .. } = assembler;
@@ -139,6 +148,7 @@ struct Assembler<'a> {
     rings: Rings,
     pools: Pools,
     sites: Sites,
+    fetched: FetchedValues,
 }
 
 /// What is wrong, and whether anything that is found forbids to start.

@@ -56,7 +56,7 @@ pub(super) fn cors(written: &config::Cors) -> Cors {
     }
 }
 
-fn media_range(written: &config::MediaRange) -> MediaRange {
+pub(super) fn media_range(written: &config::MediaRange) -> MediaRange {
     match written {
         config::MediaRange::Exact(exact) => MediaRange::Exact(exact.clone()),
         config::MediaRange::Under(over) => MediaRange::Under(over.clone()),

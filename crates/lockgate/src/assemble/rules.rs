@@ -20,6 +20,7 @@ use lockgate_proxy::route::Pattern;
 use lockgate_proxy::site::{Action, Auth, By, Fixed, Limited, Rates, Rules};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules, Purpose, TargetRewrite, Template, Types};
 
+use super::changes::{self, FetchedValues};
 use super::{Mistakes, answers, millis};
 
 /// The longest page of an error: every failure sends one.
@@ -51,6 +52,7 @@ impl Guards {
         mistakes: &mut Mistakes<'_>,
         route: &config::Route,
         pattern: &Pattern,
+        fetched: &FetchedValues,
     ) -> Option<Rules> {
         let written = &route.rules;
         // All of them before the first that fails ends it: every mistake is told at once.
@@ -75,7 +77,10 @@ impl Guards {
                 Some(cache) => Some(answers::caching(mistakes, route, cache)?),
                 None => None,
             },
-            rewrite: None,
+            rewrite: match &written.rewrite_body {
+                Some(changes) => Some(changes::rewrite(mistakes, changes, pattern, fetched)?),
+                None => None,
+            },
             compress: written.compress.as_ref().map(answers::compress),
             cors: written.cors.as_ref().map(answers::cors),
             rewrite_location: written.rewrite_location,

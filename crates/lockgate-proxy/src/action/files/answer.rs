@@ -65,7 +65,7 @@ impl Files {
         let mut said = Said { status: hit.status, coding, etag, range: Vec::new(), media_type: None };
         let mut parts = Vec::new();
         if hit.status == 200 {
-            let (validators, now) = (Validators { etag: Some(etag), modified: Some(file.modified) }, now());
+            let (validators, now) = (Validators { etag: Some(etag), modified: file.modified }, now());
             said.status = match conditional::evaluate(method, asked, &validators, now) {
                 Outcome::Proceed => 200,
                 Outcome::NotModified => 304,
@@ -301,8 +301,7 @@ impl Files {
         // Reading a directory may always have to wait.
         let job = move || {
             let root = Root::open(&files.root, files.symlinks, Wait::Yes)?;
-            let (entries, more) =
-                root.list(&at, listing::MOST, |name| files.hidden || !is_hidden(name))?;
+            let (entries, more) = root.list(&at, listing::MOST, |name| files.hidden || !is_hidden(name))?;
             let mut listing = Listing { path: &path, entries, more, order };
             listing.arrange();
             let mut body = Vec::new();
@@ -445,7 +444,9 @@ impl Said<'_> {
                 fields.append(b"Cache-Control", caching.as_bytes());
             }
             fields.append(b"ETag", etag);
-            fields.append(b"Last-Modified", &file.last_modified);
+            if file.modified.is_some() {
+                fields.append(b"Last-Modified", &file.last_modified);
+            }
         }
         if !range.is_empty() {
             fields.append(b"Content-Range", range);

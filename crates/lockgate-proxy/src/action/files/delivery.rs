@@ -20,8 +20,8 @@ use super::load::Content;
 use crate::body::WriteError;
 use crate::exchange::Downstream;
 
-/// How much of a file is asked for at once.
-const PIECE: u64 = 256 * 1024;
+/// How much of a file is asked for at once: every call ends with a segment that may be short.
+const PIECE: u64 = 1024 * 1024;
 /// How much of it is read at once, where it must pass through us.
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
@@ -93,6 +93,8 @@ pub(super) struct Delivery {
     /// What was read of the first part, where it must pass through us.
     piece: Bytes,
     reading: Option<Reading>,
+    /// Whether something of a file has been sent: the rest must be of the same.
+    begun: bool,
 }
 
 impl Delivery {
@@ -151,7 +153,7 @@ impl Delivery {
         threads: &Threads,
         now: u64,
     ) -> Poll<Result<(), Broken>> {
-        let last = self.parts.len() == 1;
+        let (last, begun) = (self.parts.len() == 1, self.begun);
         let Some(Part::File { file, coding, offset, len }) = self.parts.front_mut() else {
             return Poll::Ready(Ok(()));
         };
@@ -164,7 +166,7 @@ impl Delivery {
                 self.piece = bytes.slice(start.min(bytes.len())..end.min(bytes.len()));
                 self.piece.len() as u64
             }
-            Content::Open(_) if self.reading.is_none() && !form.is_unchanged() => {
+            Content::Open(_) if self.reading.is_none() && !file.is_still(form, now, begun) => {
                 return Poll::Ready(Err(Broken::Changed));
             }
             Content::Open(descriptor) => match &mut self.reading {
@@ -206,6 +208,7 @@ impl Delivery {
             return Poll::Ready(Err(Broken::Changed));
         }
         (*offset, *len) = (*offset + moved, *len - moved);
+        self.begun = true;
         if *len == 0 {
             file.resident.set(now + RESIDENT);
             self.parts.pop_front();

@@ -100,14 +100,16 @@ impl Loaded {
 pub(super) struct File {
     pub(super) loaded: Loaded,
     pub(super) last_modified: [u8; date::LENGTH],
-    /// Seconds since 1970.
-    pub(super) modified: u64,
+    /// Seconds since 1970; nothing where rules have a part in what it is.
+    pub(super) modified: Option<u64>,
     /// Whether it is compressed for who takes that.
     pub(super) compressible: bool,
     /// Forms that were made of it; nothing where that saves nothing.
     made: [AsyncOnce<Option<Form>>; CODINGS.len()],
     /// Of larger forms, what was read of them where it had to pass through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
+    /// When, in milliseconds, what is behind a descriptor was last seen to be what it was.
+    looked: Cell<u64>,
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
     pub(super) resident: Cell<u64>,
 }
@@ -119,13 +121,23 @@ impl File {
         let takes = |compress: &Compress| compress.takes(&loaded.media_type, Some(loaded.own.len()));
         Rc::new(Self {
             last_modified: date::imf_fixdate(modified),
-            modified,
+            modified: (!loaded.changed).then_some(modified),
             compressible: compress.is_some_and(takes),
             loaded,
             made: Default::default(),
             read: Default::default(),
+            looked: Cell::new(0),
             resident: Cell::new(0),
         })
+    }
+
+    /// Whether a form is still what it was: looked at once in a tick for all who begin, and each time for what goes on.
+    pub(super) fn is_still(&self, form: &Form, now: u64, begun: bool) -> bool {
+        if !begun && self.looked.get() == now {
+            return true;
+        }
+        self.looked.set(now);
+        form.is_unchanged()
     }
 
     fn sibling(&self, coding: Coding) -> Option<&Form> {

@@ -29,12 +29,50 @@ fn nothing_outside_of_the_root_is_reached_by_any_spelling() {
         www.start("try = [\"{path}\", \"/a/{*}\", \"/a/b/c.txt/{path}\"]"),
     ];
     let ups = [
-        "..", "%2e%2e", "%2E%2E", ".%2e", "%2e.", "%252e%252e", "%25%32%65%25%32%65", "%c0%ae%c0%ae", "%c0%2e%c0%2e",
-        "%e0%80%ae%e0%80%ae", "%f0%80%80%ae%f0%80%80%ae", "%uff0e%uff0e", "%u002e%u002e", "%ef%bc%8e%ef%bc%8e", "....",
-        "...", "..%00", "..%0d%0a", "..;", "..;a=b", "..%3b", ".. ", "..%20", "..%09", ". .", "%2e%00%2e", "..%c0%80",
+        "..",
+        "%2e%2e",
+        "%2E%2E",
+        ".%2e",
+        "%2e.",
+        "%252e%252e",
+        "%25%32%65%25%32%65",
+        "%c0%ae%c0%ae",
+        "%c0%2e%c0%2e",
+        "%e0%80%ae%e0%80%ae",
+        "%f0%80%80%ae%f0%80%80%ae",
+        "%uff0e%uff0e",
+        "%u002e%u002e",
+        "%ef%bc%8e%ef%bc%8e",
+        "....",
+        "...",
+        "..%00",
+        "..%0d%0a",
+        "..;",
+        "..;a=b",
+        "..%3b",
+        ".. ",
+        "..%20",
+        "..%09",
+        ". .",
+        "%2e%00%2e",
+        "..%c0%80",
         "..\u{a0}",
     ];
-    let slashes = ["/", "%2f", "%2F", "%252f", "%5c", "\\", "%255c", "%c0%af", "%c1%9c", "%e0%80%af", "//", "/./", "%u2215"];
+    let slashes = [
+        "/",
+        "%2f",
+        "%2F",
+        "%252f",
+        "%5c",
+        "\\",
+        "%255c",
+        "%c0%af",
+        "%c1%9c",
+        "%e0%80%af",
+        "//",
+        "/./",
+        "%u2215",
+    ];
     let mut tried = 0;
     for gate in &gates {
         for up in ups {
@@ -97,9 +135,28 @@ fn only_the_very_name_leads_to_a_file() {
     let www = tempting();
     let gate = www.start("");
     for path in [
-        "/file.txt.", "/file.txt..", "/file.txt%20", "/file.txt%20%20.", "/file.txt::$DATA", "/file.txt:stream",
-        "/FILE.TXT", "/file.txt/", "/file.txt/.", "/file.txt%00", "/file.txt%00.html", "/file.txt%0a", "/file.txt;.html",
-        "/file.txt%5c", "/FILE~1.TXT", "/file%2etxt%2f", "/CON", "/a/b", "/file.txt%ff", "/%ff%fe", "/file.txt*", "/*",
+        "/file.txt.",
+        "/file.txt..",
+        "/file.txt%20",
+        "/file.txt%20%20.",
+        "/file.txt::$DATA",
+        "/file.txt:stream",
+        "/FILE.TXT",
+        "/file.txt/",
+        "/file.txt/.",
+        "/file.txt%00",
+        "/file.txt%00.html",
+        "/file.txt%0a",
+        "/file.txt;.html",
+        "/file.txt%5c",
+        "/FILE~1.TXT",
+        "/file%2etxt%2f",
+        "/CON",
+        "/a/b",
+        "/file.txt%ff",
+        "/%ff%fe",
+        "/file.txt*",
+        "/*",
     ] {
         let answer = get(&gate, path, &[]);
         assert!(matches!(answer.status, 400 | 404), "{path}: {}", answer.status);
@@ -158,7 +215,8 @@ fn what_is_no_file_is_not_found_and_never_waited_for() {
 #[test]
 fn what_may_not_be_read_is_forbidden_and_not_remembered_so() {
     let www = Www::with(&[("a.txt", "a"), ("folder/b.txt", "b")]);
-    let mode = |name: &str, mode| fs::set_permissions(www.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |name: &str, mode| fs::set_permissions(www.path(name), fs::Permissions::from_mode(mode)).unwrap();
     mode("a.txt", 0o000);
     mode("folder", 0o000);
     if fs::read(www.path("a.txt")).is_ok() {

@@ -19,7 +19,13 @@ fn names(gate: &Lockgate, path: &str) -> Vec<String> {
 
 #[test]
 fn a_folder_without_an_index_is_listed_in_three_forms() {
-    let www = Www::with(&[("b.txt", "bb"), ("a.txt", "a"), ("c/x", ""), ("site/index.html", "index"), (".hidden", "")]);
+    let www = Www::with(&[
+        ("b.txt", "bb"),
+        ("a.txt", "a"),
+        ("c/x", ""),
+        ("site/index.html", "index"),
+        (".hidden", ""),
+    ]);
     let gate = www.start("listing = true");
     let text = get(&gate, "/", &[]);
     assert_eq!((text.status, text.text()), (200, "c/\nsite/\na.txt\nb.txt\n"));
@@ -101,7 +107,8 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
         for harm in ["<script", "<img", "<b>", "href=\"javascript", "\"onmouse", "\u{202e} right</a>x"] {
             assert!(!body.contains(harm), "{harm}: {body}");
         }
-        let links: Vec<_> = body.split("href=\"./").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
+        let links: Vec<_> =
+            body.split("href=\"./").skip(1).map(|rest| rest.split('"').next().unwrap()).collect();
         assert_eq!(links.len(), odd.len() + usize::from(path == "/"), "{body}");
         for link in links.into_iter().filter(|link| !link.ends_with('/')) {
             let link = link.replace("&#39;", "'").replace("&amp;", "&");
@@ -112,7 +119,11 @@ fn names_are_text_in_every_form_and_links_lead_to_their_files() {
         for entry in json(&gate, path).iter().filter(|entry| entry["type"] == "file") {
             let url = entry["url"].as_str().unwrap();
             let answer = get(&gate, &format!("{path}{url}"), &[]);
-            assert_eq!((answer.status, entry["size"].as_u64()), (200, Some(answer.body.len() as u64)), "{url}");
+            assert_eq!(
+                (answer.status, entry["size"].as_u64()),
+                (200, Some(answer.body.len() as u64)),
+                "{url}"
+            );
         }
         let text = get(&gate, path, &[]);
         assert_eq!(text.text().lines().count(), odd.len() + usize::from(path == "/"), "a line for each");
@@ -130,7 +141,10 @@ fn what_leads_outside_or_is_hidden_is_not_listed() {
     www.link("loop", "loop");
     www.link("a", "in");
     assert_eq!(names(&www.start("listing = true"), "/"), [".well-known", "a", "in"]);
-    assert_eq!(names(&www.start("listing = true\nsymlinks = \"follow\""), "/"), [".well-known", "a", "in", "out"]);
+    assert_eq!(
+        names(&www.start("listing = true\nsymlinks = \"follow\""), "/"),
+        [".well-known", "a", "in", "out"]
+    );
 }
 
 #[test]
@@ -150,7 +164,11 @@ fn of_a_hundred_thousand_names_ten_thousand_are_listed() {
     assert_eq!(listed.len(), 10_000);
     assert!(listed.is_sorted());
     let page = get(&gate, "/many/", &[HTML]);
-    assert!(page.text().ends_with("<p>and 90000 more\n</body></html>\n"), "{:?}", &page.text()[page.body.len() - 60..]);
+    assert!(
+        page.text().ends_with("<p>and 90000 more\n</body></html>\n"),
+        "{:?}",
+        &page.text()[page.body.len() - 60..]
+    );
     assert_eq!(page.text().matches("<tr><td>").count(), 10_001);
     assert!(get(&gate, "/many/", &[]).text().ends_with("# and 90000 more\n"));
     let grown = gate.most_resident().saturating_sub(before);

@@ -1,0 +1,163 @@
+//! What a route changes of bodies, as it runs.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arc_swap::ArcSwap;
+use lockgate_config as config;
+use lockgate_config::{BodyChange, Code, ElementEdit};
+use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
+use lockgate_proxy::route::Pattern;
+use lockgate_proxy::transform::rewrite::{Fetched, Value};
+use lockgate_proxy::transform::{self, Purpose, Rewrite};
+
+use super::{Mistakes, answers};
+
+/// Values that are kept up to date, by their names.
+#[derive(Default)]
+pub(super) struct FetchedValues(HashMap<String, Fetched>);
+
+impl FetchedValues {
+    pub(super) fn of(config: &config::Config) -> Self {
+        let value = |value: &config::FetchedValue| {
+            let text = value.default.clone().into_bytes().into_boxed_slice();
+            (value.name.clone(), Arc::new(ArcSwap::from_pointee(text)))
+        };
+        Self(config.values.iter().map(value).collect())
+    }
+}
+
+/// The values of one route while its rules are read.
+struct Values<'a> {
+    pattern: &'a Pattern,
+    fetched: &'a FetchedValues,
+    /// By what stands between the braces.
+    names: Vec<String>,
+    values: Vec<Value>,
+}
+
+impl Values<'_> {
+    /// A text with its placeholders; other braces are text.
+    fn template(&mut self, text: &str) -> Template {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(open) = rest.find('{') {
+            plain.push_str(&rest[..open]);
+            rest = &rest[open..];
+            let name = rest[1..].find(['{', '}']).filter(|end| rest.as_bytes()[end + 1] == b'}');
+            match name.and_then(|end| self.part(&rest[1..=end]).map(|part| (end, part))) {
+                Some((end, part)) => {
+                    if !plain.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut plain).into_bytes()));
+                    }
+                    parts.push(part);
+                    rest = &rest[end + 2..];
+                }
+                None => {
+                    plain.push('{');
+                    rest = &rest[1..];
+                }
+            }
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain.into_bytes()));
+        }
+        Template(parts)
+    }
+
+    fn part(&mut self, name: &str) -> Option<Part> {
+        // What the operator has others write is theirs to choose; what a request brings is not.
+        let part = if name.starts_with("value:") { Part::Raw } else { Part::Value };
+        if let Some(number) = self.names.iter().position(|known| known == name) {
+            return Some(part(number));
+        }
+        let value = match name {
+            "time" => Value::Time,
+            "counter" => Value::Counter(AtomicU64::new(0)),
+            _ => match name.strip_prefix("value:") {
+                Some(fetched) => Value::Fetched(Arc::clone(self.fetched.0.get(fetched)?)),
+                None => {
+                    let text = format!("{{{name}}}");
+                    let template = transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
+                    // Braces around what is no placeholder are kept.
+                    template.fixed().is_none().then_some(Value::Template(template))?
+                }
+            },
+        };
+        self.names.push(name.to_owned());
+        self.values.push(value);
+        Some(part(self.values.len() - 1))
+    }
+}
+
+/// The changes of `route`, if they can be made.
+pub(super) fn rewrite(
+    mistakes: &mut Mistakes<'_>,
+    written: &config::BodyRewrite,
+    pattern: &Pattern,
+    fetched: &FetchedValues,
+) -> Option<Arc<Rewrite>> {
+    let mut values = Values { pattern, fetched, names: Vec::new(), values: Vec::new() };
+    // One that sets several attributes is several.
+    let mut rules = Vec::new();
+    for rule in &written.rules {
+        match &rule.change {
+            BodyChange::Text { find, with } => {
+                let rule_of = Rule::Text { find: find.clone().into_bytes(), with: values.template(with) };
+                rules.push((rule_of, &rule.at));
+            }
+            BodyChange::Pattern { pattern, with } => {
+                let rule_of = Rule::Pattern { pattern: pattern.clone(), with: values.template(with) };
+                rules.push((rule_of, &rule.at));
+            }
+            BodyChange::Select { selector, edit } => {
+                for edit in edits(edit, &mut values) {
+                    rules.push((Rule::Select { selector: selector.clone(), edit }, &rule.at));
+                }
+            }
+        }
+    }
+    let (rules, places): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+    let changes = match Changes::compile(&rules) {
+        Ok(changes) => changes,
+        Err(error) => {
+            if let Some(at) = places.get(error.rule) {
+                mistakes.error(Code::BadText, at, error.fault.to_string(), "");
+            }
+            return None;
+        }
+    };
+    let mut hasher = DefaultHasher::new();
+    format!("{rules:?} {:?}", values.names).hash(&mut hasher);
+    Some(Arc::new(Rewrite {
+        changes,
+        values: values.values,
+        types: written.types.iter().map(answers::media_range).collect(),
+        max: written.max,
+        tag: format!("{:x}", hasher.finish()),
+    }))
+}
+
+fn edits(written: &ElementEdit, values: &mut Values<'_>) -> Vec<Edit> {
+    let one = match written {
+        ElementEdit::Before(text) => Edit::Before(values.template(text)),
+        ElementEdit::After(text) => Edit::After(values.template(text)),
+        ElementEdit::Prepend(text) => Edit::Prepend(values.template(text)),
+        ElementEdit::Append(text) => Edit::Append(values.template(text)),
+        ElementEdit::Inner(text) => Edit::Inner(values.template(text)),
+        ElementEdit::Replace(text) => Edit::Replace(values.template(text)),
+        ElementEdit::Remove => Edit::Remove,
+        ElementEdit::Set(attributes) => {
+            let attribute = |(name, value): &(String, Option<String>)| match value {
+                Some(value) => Edit::Set { name: name.clone(), value: values.template(value) },
+                None => Edit::Unset(name.clone()),
+            };
+            return attributes.iter().map(attribute).collect();
+        }
+    };
+    vec![one]
+}
