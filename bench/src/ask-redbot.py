@@ -22,6 +22,6 @@ thor.run()
 answer = resource.response
 print(json.dumps({
     "status": str(answer.status_code), "error": str(resource.fetch_error or ""),
-    "notes": [{"level": note.level.name.lower(), "id": type(note).__name__, "summary": str(note.summary), "category": note.category.name.lower()} for note in answer.notes],
+    "notes": [{"level": note.level.name.lower(), "id": type(note).__name__, "summary": " ".join([str(note.summary), *(str(part.summary) for part in note.subnotes)])} for note in answer.notes],
     "checks": [{"name": str(check.check_name), "error": str(check.fetch_error or "")} for check in resource.subreqs.values()],
 }))

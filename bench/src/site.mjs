@@ -39,7 +39,7 @@ const heard = {
   'Network.responseReceivedExtraInfo': ({ requestId, statusCode, headers }) => {
     Object.assign(one(requestId), { wire: statusCode, coding: field(headers, 'content-encoding'), range: field(headers, 'content-range') });
   },
-  'Network.loadingFailed': ({ requestId, errorText, canceled }) => { if (!canceled) one(requestId).failed = errorText; },
+  'Network.loadingFailed': ({ requestId, errorText, canceled }) => { one(requestId)[canceled ? 'given_up' : 'failed'] = errorText; },
   'Page.loadEventFired': () => loaded(),
   'Runtime.exceptionThrown': ({ exceptionDetails }) => said.console.push(exceptionDetails.exception?.description ?? exceptionDetails.text),
   'Log.entryAdded': ({ entry }) => { if (entry.level === 'error') said.console.push(entry.text); },
@@ -72,6 +72,8 @@ await send('Emulation.setDeviceMetricsOverride', { width: 1000, height: 800, dev
 
 said.complete = await page(() => send('Page.navigate', { url }));
 phase = 'seek';
+// Without the cache: of what it has read ahead it would only ask whether that is still so.
+await send('Network.setCacheDisabled', { cacheDisabled: true });
 said.seek = await evaluate(`(async () => {
   const film = document.querySelector('video');
   if (!film) return null;
@@ -81,8 +83,11 @@ said.seek = await evaluate(`(async () => {
 })()`);
 const { data } = await send('Page.captureScreenshot', { format: 'png' });
 await writeFile(picture, Buffer.from(data, 'base64'));
+await send('Network.setCacheDisabled', { cacheDisabled: false });
 phase = 'reload';
 said.again = await page(() => send('Page.reload'));
+// The browser's own icon may still be under way.
+said.resources = said.resources.filter(({ wire, cache, failed, given_up }) => wire || cache || failed || given_up);
 console.log(JSON.stringify(said));
 await send('Browser.close').catch(() => {});
 process.exit(0);

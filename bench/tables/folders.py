@@ -32,6 +32,11 @@ class Folder:
     few_descriptors = False
 
     @property
+    def secure(self):
+        """The fields of security; the first one is for answers over TLS only (RFC 6797 §7.2)."""
+        return {name: value for name, value in SECURE.items() if self.cache and (self.key or name != "Strict-Transport-Security")}
+
+    @property
     def certificate(self):
         return f"{BUILT}/certs/{self.key}.crt"
 
@@ -90,7 +95,7 @@ def nginx(folder, directory, script=False):
                 f"limit_req zone=clients burst={NOT_LIMITED} nodelay;" if folder.limit else ""]
     if folder.change and not scripted:
         features.append(f"sub_filter '{folder.change}' $request_id; sub_filter_once off;")
-    secure = " ".join(f'add_header {name} "{value}" always;' for name, value in SECURE.items()) if folder.cache else ""
+    secure = " ".join(f'add_header {name} "{value}" always;' for name, value in folder.secure.items())
     text = ["load_module /usr/lib/nginx/modules/ngx_http_js_module.so;" if scripted else "", "daemon off;", "user root;" if os.geteuid() == 0 else "",
             f"worker_processes {folder.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;", "worker_rlimit_nofile 20000; events { worker_connections 19000; }",
             f"http {{ include /etc/nginx/mime.types; access_log off; {temporary}",
@@ -128,12 +133,12 @@ def nginx_njs(folder, directory):
 
 def caddy(folder, directory):
     """Pages are templates of its own, with a placeholder in them."""
-    fields = {"Cache-Control": "no-cache", **SECURE} if folder.cache else {}
     text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
             "  servers {", f"    protocols h1{' h2' if folder.h2 else ''}", "  }", "}",
             ", ".join(f"{'https' if folder.key else 'http'}://{host}:{folder.port}" for host in ("127.0.0.1", "localhost")) + " {", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
-            f"  root * {folder.root}", *(f'  header {name} "{value}"' for name, value in fields.items()),
-            '  header /assets/* Cache-Control "max-age=31536000, immutable"' if folder.cache else "",
+            f"  root * {folder.root}", *(f'  header {name} "{value}"' for name, value in folder.secure.items()),
+            # Of two fields that match the later, general one would win.
+            '  @pages not path /assets/*\n  header @pages Cache-Control no-cache\n  header /assets/* Cache-Control "max-age=31536000, immutable"' if folder.cache else "",
             "  encode zstd gzip" if folder.compress else "", "  templates" if folder.change else "", "  file_server", "}"]
     return written(directory, "Caddyfile", text), ["env", f"XDG_CONFIG_HOME={directory}", f"XDG_DATA_HOME={directory}", "caddy", "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
 
