@@ -35,9 +35,9 @@ function done(summary, latency)
       status, body = status + thread:get("wrong_status"), body + thread:get("wrong_body")
    end
    io.write(string.format(
-      'JSON{"requests":%d,"seconds":%.6f,"p50":%.3f,"p90":%.3f,"p99":%.3f,"p999":%.3f,"max":%.3f,' ..
+      'JSON{"requests":%d,"bytes":%d,"seconds":%.6f,"p50":%.3f,"p90":%.3f,"p99":%.3f,"p999":%.3f,"max":%.3f,' ..
       '"failed":{"connect":%d,"reset":%d,"write":%d,"timeout":%d,"status":%d,"body":%d}}\n',
-      summary.requests, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(90) / 1e3,
+      summary.requests, summary.bytes, summary.duration / 1e6, latency:percentile(50) / 1e3, latency:percentile(90) / 1e3,
       latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3, latency.max / 1e3,
       e.connect, e.read, e.write, e.timeout, status, body))
 end

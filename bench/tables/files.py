@@ -63,8 +63,9 @@ def started(names, folder):
 class Job:
     """One path, what its answer was by hand, and whether that was right."""
 
-    def __init__(self, path, length=0, wrong=None, accept=None, slack=0):
-        self.path, self.length, self.wrong, self.accept, self.slack = path, length, wrong, accept, slack
+    def __init__(self, path, got, wrong=None, accept=None, slack=0):
+        self.path, self.length, self.wrong, self.accept, self.slack = path, got.length, wrong, accept, slack
+        self.whole, self.coding = 0 if slack else got.length + got.head, got.coding or "none"
 
 
 def measured(program, front, job, conns, secs):
@@ -73,29 +74,29 @@ def measured(program, front, job, conns, secs):
         return {"errors": {job.wrong: 1}}
     if front == "h2":
         return load.h2load(program, program.port, H2load(job.path, job.length, None, conns // 10, 10, job.accept, job.slack), secs)
-    return load.closed_loop(program, program.port, Wrk(conns, get=job.length, path=job.path, accept=job.accept, slack=job.slack), secs, front != "http")
+    return load.closed_loop(program, program.port, Wrk(conns, get=job.length, path=job.path, accept=job.accept, slack=job.slack), secs, front != "http", job.whole)
 
 
 def one_fetch(program, front, path, right, accept=None):
     """Fetches a file by curl, whose bytes, the coding taken off, are to have this hash."""
     if isinstance(program, str):
         return None
-    got = curl(program.port, front, path, accept)
+    got = Got(program.port, front, path, accept)
     wrong = got.wrong or ("other content" if hashlib.sha256(got.body).hexdigest() != right else None)
-    return Job(path, got.length, wrong, accept)
+    return Job(path, got, wrong, accept)
 
 
 class Got:
-    """What curl got: the body without its coding, how long it was with it, its coding, and what was wrong."""
+    """What curl got: the body without its coding, how long it and its head were on the wire, its coding, and what was wrong."""
 
-    def __init__(self, port, front, path, accept):
+    def __init__(self, port, front, path, accept=None):
         scheme, version = "http" if front == "http" else "https", "--http2" if front == "h2" else "--http1.1"
         file = os.path.join(processes.scratch(), "fetched")
-        argv = ["curl", "-s", "-k", version, "-o", file, "-m", "20", "-w", "%{http_code} %{http_version} %{size_download} %header{content-encoding}"]
+        argv = ["curl", "-s", "-k", version, "-o", file, "-m", "20", "-w", "%{http_code} %{http_version} %{size_download} %{size_header} %header{content-encoding}"]
         argv += ["--compressed", "-H", f"Accept-Encoding: {accept}"] if accept else []
         said = subprocess.run([*argv, f"{scheme}://127.0.0.1:{port}{path}"], capture_output=True, text=True)
-        status, spoken, length, *coding = (said.stdout or "0 0 0").split()
-        self.length, self.coding, self.body, self.wrong = int(length), coding[0] if coding else "", b"", None
+        status, spoken, length, head, *coding = (said.stdout or "0 0 0 0").split()
+        self.length, self.head, self.coding, self.body, self.wrong = int(length), int(head), coding[0] if coding else "", b"", None
         if status != "200":
             self.wrong = f"status {status}" if status != "000" else f"curl ended with {said.returncode}"
         elif spoken != ("2" if front == "h2" else "1.1"):
@@ -103,10 +104,6 @@ class Got:
         else:
             with open(file, "rb") as f:
                 self.body = f.read()
-
-
-def curl(port, front, path, accept=None):
-    return Got(port, front, path, accept)
 
 
 def write(root, name, data):
@@ -197,9 +194,11 @@ def page_over(report, a, root, front):
             programs |= {(name, variant): p for p in started([name], lambda _, folder=folder: folder).values()}
     notes = same_work(asked_over(front, {name: p for (name, variant), p in programs.items() if variant == a.variants[0]}))
     jobs = {key: looked_at(root, front, *key, program) for key, program in programs.items()}
-    found = interleaved({named(key): p for key, p in programs.items()}, a.rounds,
-                        lambda key, program: measured(program, front, jobs[tuple(key.split(": "))], CONNECTIONS, a.secs) | {"coding": jobs[tuple(key.split(": "))].coding,
-                                                                                                                            "length": jobs[tuple(key.split(": "))].length})
+
+    def measure(key, program):
+        job = jobs[tuple(key.split(": "))]
+        return measured(program, front, job, CONNECTIONS, a.secs) | {"coding": job.coding, "length": job.length}
+    found = interleaved({named(key): p for key, p in programs.items()}, a.rounds, measure)
     for variant in a.variants:
         rows = {name: found[named((name, variant))] for name in a.peers if (name, variant) in programs}
         missing = [f"{name}: – ({reasons[name, variant]})." for name in a.peers if (name, variant) in reasons]
@@ -220,16 +219,14 @@ def looked_at(root, front, name, variant, program):
     features, coded = VARIANTS[variant]
     marked = "change" in features
     file = "bare.html" if not marked else f"mark-{name}.html" if name in MARKS else "mark.html"
-    first, second = (curl(program.port, front, f"/{file}", CODINGS if coded else None) for _ in range(2))
+    first, second = (Got(program.port, front, f"/{file}", CODINGS if coded else None) for _ in range(2))
     wrong = first.wrong or second.wrong
     if not wrong and coded != bool(first.coding):
         wrong = "not compressed" if coded else f"compressed with {first.coding}"
     if not wrong:
         with open(os.path.join(root, file), "rb") as f:
             wrong = content_wrong(f.read(), MARKS.get(name, MARK).encode() if marked else None, first.body, second.body)
-    job = Job(f"/{file}", first.length, wrong, CODINGS if coded else None, slack=first.length // 50 if coded else 0)
-    job.coding = first.coding or "none"
-    return job
+    return Job(f"/{file}", first, wrong, CODINGS if coded else None, slack=first.length // 50 if coded else 0)
 
 
 def content_wrong(original, mark, first, second):
@@ -266,11 +263,11 @@ def together(report, a, front, found, reasons):
     ratios = [("change ÷ bare, requests", ("change", "bare", True), KEPT, "≥"), ("all ÷ change, CPU", ("all", "change"), EVERYTHING, "≤"), ("bare coded ÷ bare, CPU", ("bare-coded", "bare"), CODED, "≤")]
     lines = [[name, *(per_second(name, v) for v in a.variants), *(figure(ratio(name, *which), 2) or "–" for _, which, _, _ in ratios)] for name in a.peers]
     verdicts = []
-    valid = min((summary(records)["valid"] for key, records in found.items() if key.startswith("lockgate:")), default=0)
     for title, which, goal, relation in ratios:
         value = ratio("lockgate", *which)
         if value is not None:
             reached = value >= goal if relation == "≥" else value <= goal
+            valid = min(summary(found[named(("lockgate", variant))])["valid"] for variant in which[:2])
             few = "" if valid >= ENOUGH else f" (of {valid} rounds; {ENOUGH} are needed to say so)"
             verdicts.append(f"Lockgate, {title}: {value:.2f}; to reach {relation} {goal}: **{'reached' if reached else 'NOT reached'}**{few}.")
     why = sorted({f"{name}: {reason}" for (name, _), reason in reasons.items()})

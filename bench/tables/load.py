@@ -174,8 +174,12 @@ def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS, pooled=False
     return record
 
 
-def closed_loop(program, port, wrk, seconds, tls):
-    """Weighs the program over one run of wrk, its handshakes included: there is no origin that could count between two moments."""
+def closed_loop(program, port, wrk, seconds, tls, whole=0):
+    """Weighs the program over one run of wrk, its handshakes included: there is no origin that could count between two moments.
+
+    What of answers has come that are under way at the end counts as a part, where `whole`, the bytes of a head and its body, is known:
+    of the biggest they would be some percent, and more for who is slower.
+    """
     program.until_quiet()
     before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
     said = finish_wrk(wrk.start(port, seconds, tls), seconds + 60)
@@ -183,6 +187,8 @@ def closed_loop(program, port, wrk, seconds, tls):
     cpu, core = program.cpu() - before, processes.busy(0) - core_before
     program.until_quiet()
     requests, errors = said["requests"], errors_of(said)
+    if whole and requests <= (parts := said.get("bytes", 0) / whole) <= requests + wrk.connections:
+        requests = parts
     record = weighed(program.cpu() - before, requests, requests * (wrk.get or 0), said.get("seconds") or lasted)
     record |= {k: said.get(k) for k in ("p50", "p90", "p99", "p999", "max")}
     return record | {"errors": errors | ({} if requests else {"no request": 1}), "others_percent": others(cpu, core, lasted)}
