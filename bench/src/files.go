@@ -64,8 +64,12 @@ func main() {
 		}
 		rest = rest[1:]
 	}
+	server := http.Server{Addr: address, Handler: handler, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
 	if len(rest) == 2 {
-		panic(http.ListenAndServeTLS(address, rest[0], rest[1], handler))
+		panic(server.ListenAndServeTLS(rest[0], rest[1]))
 	}
-	panic(http.ListenAndServe(address, handler))
+	panic(server.ListenAndServe())
 }

@@ -13,10 +13,12 @@ from .load import H2load, Wrk
 from .report import ENOUGH, figure, interleaved, progress, same_work, say, summary
 from .throughput import COST, asked, rivals, stop_programs
 
-FRONTS = {"http": "HTTP/1.1", "https": "HTTP/1.1 over TLS", "h2": "HTTP/2 over TLS"}
+FRONTS = {"http": "HTTP/1.1", "https": "HTTP/1.1 over TLS", "h2": "HTTP/2 over TLS", "h2c": "HTTP/2 without TLS"}
+STATIC, HTTP2, PLAIN = ("http", "https", "h2"), ("h2", "h2c"), ("http", "h2c")
 FILES = {"811": ("page811.html", 811, 0.8), "100k": ("page100k.html", 105_600, 0.9), "850k": ("file850k.zip", 855_697, 1.0)}
 OVER_TLS, OVER_H2 = 0.7, 0.8  # to reach, of any size
-COLUMNS = {"http": COST, "https": COST, "h2": [*COST[:4], ("mean ms", "mean", 2), ("max ms", "max", 1)]}
+ANSWERED = [*COST[:4], ("mean ms", "mean", 2), ("max ms", "max", 1)]
+COLUMNS = {"http": COST, "https": COST, "h2": ANSWERED, "h2c": ANSWERED}
 
 
 def files(report, a):
@@ -38,15 +40,15 @@ def files(report, a):
 
 
 def tls(front):
-    return {"key": None if front == "http" else "ecdsa", "h2": front == "h2"}
+    return {"key": None if front in PLAIN else "ecdsa", "h2": front in HTTP2}
 
 
 def shape(front, conns):
-    return f"{conns // 10} × 10 streams" if front == "h2" else f"c = {conns}"
+    return f"{conns // 10} × 10 streams" if front in HTTP2 else f"c = {conns}"
 
 
 def asked_over(front, programs):
-    return {} if front == "http" else asked(programs)
+    return {} if front in PLAIN else asked(programs)
 
 
 def started(names, folder):
@@ -72,8 +74,8 @@ def measured(program, front, job, conns, secs):
     """One run; what was wrong with the answer that was looked at by hand makes it invalid."""
     if job.wrong:
         return {"errors": {job.wrong: 1}}
-    if front == "h2":
-        return load.h2load(program, program.port, H2load(job.path, job.length, None, conns // 10, 10, job.accept, job.slack), secs)
+    if front in HTTP2:
+        return load.h2load(program, program.port, H2load(job.path, job.length, None, conns // 10, 10, job.accept, job.slack, front not in PLAIN), secs)
     return load.closed_loop(program, program.port, Wrk(conns, get=job.length, path=job.path, accept=job.accept, slack=job.slack), secs, front != "http", job.whole)
 
 
@@ -90,7 +92,7 @@ class Got:
     """What curl got: the body without its coding, how long it and its head were on the wire, its coding, and what was wrong."""
 
     def __init__(self, port, front, path, accept=None):
-        scheme, version = "http" if front == "http" else "https", "--http2" if front == "h2" else "--http1.1"
+        scheme, version = "http" if front in PLAIN else "https", {"h2": "--http2", "h2c": "--http2-prior-knowledge"}.get(front, "--http1.1")
         file = os.path.join(processes.scratch(), "fetched")
         argv = ["curl", "-s", "-k", version, "-o", file, "-m", "20", "-w", "%{http_code} %{http_version} %{size_download} %{size_header} %header{content-encoding}"]
         argv += ["--compressed", "-H", f"Accept-Encoding: {accept}"] if accept else []
@@ -99,7 +101,7 @@ class Got:
         self.length, self.head, self.coding, self.body, self.wrong = int(length), int(head), coding[0] if coding else "", b"", None
         if status != "200":
             self.wrong = f"status {status}" if status != "000" else f"curl ended with {said.returncode}"
-        elif spoken != ("2" if front == "h2" else "1.1"):
+        elif spoken != ("2" if front in HTTP2 else "1.1"):
             self.wrong = f"HTTP/{spoken}"
         else:
             with open(file, "rb") as f:

@@ -20,7 +20,7 @@ class Folder:
     root: str
     port: int = 0
     key: str | None = None        # "ecdsa", "rsa": TLS with that certificate; None: plain HTTP
-    h2: bool = False              # over TLS: clients may have HTTP/2
+    h2: bool = False              # clients may have HTTP/2; without TLS with prior knowledge
     workers: int = 1
     cache: bool = False           # rules for caches, pages revalidated and /assets/ immutable, and five fields of security
     limit: bool = False           # a limit per client that never refuses
@@ -30,6 +30,10 @@ class Folder:
     more: tuple = ()              # further lines of Lockgate's site
 
     few_descriptors = False
+
+    @property
+    def h2c(self):
+        return self.h2 and not self.key
 
     @property
     def secure(self):
@@ -52,7 +56,7 @@ MARKS = {"caddy": '{{placeholder "http.request.uuid"}}'}
 NO_CHANGE, NO_LIMIT = "bodies are not changed", "no rate limit per client"
 CANNOT = {
     "caddy": {"limit": "the rate limit is a plug-in"},
-    "sws": {"limit": NO_LIMIT, "change": NO_CHANGE},
+    "sws": {"h2c": "HTTP/2 over TLS only", "limit": NO_LIMIT, "change": NO_CHANGE},
     "go": {"limit": f"net/http has {NO_LIMIT}", "compress": "net/http does not compress"},
     "axum": {"limit": f"tower-http has {NO_LIMIT}"},
 }
@@ -69,6 +73,8 @@ def lockgate(folder, directory, binary=LOCKGATE):
     if folder.key:
         text.append(f'tls = {{ cert = "{folder.certificate}", key = "{folder.private_key}" }}')
         text.append("" if folder.h2 else 'protocols = ["http1"]')
+    elif folder.h2:
+        text.append('protocols = ["http1", "h2c"]')
     # Left to itself it has good rules; the bare row is to have none, as the others have none.
     rules = '{ "*" = "no-cache", "/assets/*" = "1y immutable" }' if folder.cache else "false"
     text.append(f"cache = {folder.rules or rules}")
@@ -134,7 +140,7 @@ def nginx_njs(folder, directory):
 def caddy(folder, directory):
     """Pages are templates of its own, with a placeholder in them."""
     text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
-            "  servers {", f"    protocols h1{' h2' if folder.h2 else ''}", "  }", "}",
+            "  servers {", f"    protocols h1{' h2c' if folder.h2c else ' h2' if folder.h2 else ''}", "  }", "}",
             ", ".join(f"{'https' if folder.key else 'http'}://{host}:{folder.port}" for host in ("127.0.0.1", "localhost")) + " {", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
             f"  root * {folder.root}", *(f'  header {name} "{value}"' for name, value in folder.secure.items()),
             # Of two fields that match the later, general one would win.

@@ -278,6 +278,7 @@ class H2load:
     streams: int = 10
     accept: str | None = None     # Accept-Encoding
     slack: int = 0                # bytes that an answer may have less or more
+    tls: bool = True              # else prior knowledge
 
     @classmethod
     def of(cls, method, size, *shape):
@@ -294,7 +295,7 @@ class H2load:
         span = ["-D", f"{seconds:g}", "--warm-up-time", "0"] if seconds else ["-n", str(requests)]
         upload = ["-d", self.body] if self.body else []
         upload += ["-H", f"accept-encoding: {self.accept}"] if self.accept else []
-        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", *span, *upload, f"https://127.0.0.1:{port}{self.path}"]
+        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", *span, *upload, f"{'https' if self.tls else 'http'}://127.0.0.1:{port}{self.path}"]
         return Process(argv, cores, "h2load", env=_offered, stdout=subprocess.PIPE)
 
     def said(self, out):
