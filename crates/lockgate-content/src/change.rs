@@ -23,11 +23,13 @@
 //! hardly more than one, and memory is that of one window.
 //!
 //! # Bounds
-//! - A pattern's match of up to [`LONGEST_MATCH`] bytes is found wherever it stands. Where a longer one can be written
-//!   (`.*`), it may end early, or be missed, at some places that depend on the document alone, never on how it arrives.
+//! - A text is found wherever it stands, and so is a pattern's match of up to [`LONGEST_MATCH`] bytes, unless matches are
+//!   many: behind the n-th within some kilobytes, matches of up to 8 KB / n are found for certain, and always those of 256
+//!   bytes. Where a longer one can be written (`.*`), it may end early, or be missed, at places that depend on the
+//!   document alone, never on how it arrives.
 //! - A tag that takes more memory than [`LONGEST_TAG`] is an error, and so is output beyond `max`.
-//! - Time is that of one pass, and for a pattern that has to look far to find a short match (`a(.*z)?`) at most one
-//!   window more for each match.
+//! - Time is that of one pass. A pattern that has to look far to find short matches (`a(.*z)?`) looks at each byte some
+//!   hundred times at most.
 //!
 //! # Values and where they come to stand
 //! Values come from requests, so clients choose them. [`Part::Value`] is escaped by the kind of the [`Document`]:

@@ -7,7 +7,7 @@ use lol_html::Selector;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-use super::matches::{LONGEST_MATCH, Matcher};
+use super::matches::{LONGEST_MATCH, Matcher, SHORT_MATCH};
 use super::output::Piece;
 use super::{Edit, Part, Rule, Template};
 
@@ -241,7 +241,7 @@ impl Compiled {
         }
         let lengths = patterns.iter().map(|pattern| {
             let hir = syntax::parse_with(pattern, &of_bytes()).ok()?;
-            hir.properties().maximum_len().filter(|len| *len <= LONGEST_MATCH)
+            hir.properties().maximum_len().filter(|len| *len <= SHORT_MATCH)
         });
         let longest = lengths.collect::<Option<Vec<_>>>().and_then(|lengths| lengths.into_iter().max());
         self.matcher = Matcher::Patterns { regex: Box::new(regex), longest, inserts };

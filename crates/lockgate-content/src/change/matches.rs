@@ -13,6 +13,13 @@ use crate::Progress;
 /// Matches of up to so many bytes are found wherever they stand.
 pub const LONGEST_MATCH: usize = 8 * 1024;
 
+/// Patterns that match no more than this are searched for like texts, however many matches there are: what one search for
+/// a short match may cost in vain.
+pub(super) const SHORT_MATCH: usize = 512;
+
+/// As far as is taken at once where matches may be long.
+const TILE: u64 = LONGEST_MATCH as u64;
+
 /// How far an assertion such as `\b` looks behind a match's end, and before its beginning: one character of UTF-8.
 const LOOK: usize = 4;
 
@@ -25,7 +32,7 @@ pub(super) enum Matcher {
     /// Patterns, and texts among them as patterns.
     Patterns {
         regex: Box<Regex>,
-        /// How long a match can be, if no longer than [`LONGEST_MATCH`].
+        /// How long a match can be, if no longer than [`SHORT_MATCH`].
         longest: Option<usize>,
         /// By pattern: the replacement, and whether it has groups in it.
         inserts: Vec<(usize, bool)>,
@@ -50,13 +57,14 @@ struct Window {
 }
 
 impl Matcher {
-    /// What can be decided about `buffer` from `at` on. `base` is the place of `buffer`'s first byte in its text.
-    fn window(&self, len: usize, at: usize, base: u64, ended: bool) -> Option<Window> {
+    /// What can be decided about `texts` from where it is.
+    fn window(&self, texts: &Texts, ended: bool) -> Option<Window> {
+        let (len, at) = (texts.buffer.len(), texts.at);
         let longest = match self {
             Self::Nothing => 1,
             Self::Texts { longest, .. } => *longest,
             Self::Patterns { longest: Some(longest), .. } => longest + LOOK,
-            Self::Patterns { longest: None, .. } => return tile(len, at, base, ended),
+            Self::Patterns { longest: None, .. } => return texts.tile(ended),
         };
         if ended {
             return (at < len).then_some(Window { end: len, looked: len, decided: len });
@@ -115,23 +123,6 @@ impl Matcher {
     }
 }
 
-/// Where matches may be of any length, the text is taken in tiles of [`LONGEST_MATCH`] bytes, at the same places however it
-/// arrives: a match begins in one and ends in it or the next.
-fn tile(len: usize, at: usize, base: u64, ended: bool) -> Option<Window> {
-    const TILE: u64 = LONGEST_MATCH as u64;
-    let next = ((base + at as u64) / TILE + 1) * TILE;
-    // In the buffer again: at most a tile behind `at`.
-    let next = usize::try_from(next - base).unwrap_or(usize::MAX);
-    let (end, looked) = (next + LONGEST_MATCH, next + LONGEST_MATCH + LOOK);
-    if len >= looked {
-        Some(Window { end, looked, decided: next })
-    } else if ended && at < len {
-        Some(Window { end: end.min(len), looked: len, decided: next.min(len) })
-    } else {
-        None
-    }
-}
-
 /// Text on its way through, and what is held back of it.
 pub(super) struct Texts {
     buffer: Vec<u8>,
@@ -139,12 +130,15 @@ pub(super) struct Texts {
     at: usize,
     /// The place of the buffer's first byte in the text since the last edge.
     base: u64,
+    /// Where the next tile begins in that text, and how many matches began in this one.
+    next_tile: u64,
+    matches: usize,
     found: bool,
 }
 
 impl Texts {
     pub(super) fn new() -> Self {
-        Self { buffer: vec![], at: 0, base: 0, found: false }
+        Self { buffer: vec![], at: 0, base: 0, next_tile: TILE, matches: 0, found: false }
     }
 
     /// Whether anything was found yet.
@@ -168,6 +162,34 @@ impl Texts {
         self.buffer.clear();
         self.at = 0;
         self.base = 0;
+        self.next_tile = TILE;
+        self.matches = 0;
+    }
+
+    /// Where matches may be long, the text is taken in tiles, at the same places however it arrives: a match begins in
+    /// one and ends in it or the next.
+    ///
+    /// A search for a match may look through all of both and find a short one. So that this cannot be had for every
+    /// byte, each match of a tile shortens how far the next search in it looks.
+    fn tile(&self, ended: bool) -> Option<Window> {
+        let (len, at) = (self.buffer.len(), self.at);
+        let next = usize::try_from(self.next_tile - self.base).unwrap_or(usize::MAX);
+        if at >= len || !ended && len < next + LONGEST_MATCH + LOOK {
+            return None;
+        }
+        let reach = (2 * LONGEST_MATCH / (1 + self.matches)).max(SHORT_MATCH);
+        let end = (next + LONGEST_MATCH).min(at + reach).min(len);
+        Some(Window { end, looked: (end + LOOK).min(len), decided: next.min(at + reach / 2).min(len) })
+    }
+
+    /// Goes on at `at`.
+    fn go_on(&mut self, at: usize) {
+        self.at = at;
+        let place = self.base + at as u64;
+        if place >= self.next_tile {
+            self.next_tile = (place / TILE + 1) * TILE;
+            self.matches = 0;
+        }
     }
 
     /// Gives what is decided, and all of it if the text has ended.
@@ -179,26 +201,23 @@ impl Texts {
         out: &mut impl Output,
     ) -> Result<Progress, ChangeError> {
         let matcher = &compiled.matcher;
-        while let Some(window) = matcher.window(self.buffer.len(), self.at, self.base, ended) {
-            // One look for how far there is certainty, many matches.
-            while self.at < window.decided {
-                if out.is_full() {
-                    return Ok(Progress::Full);
-                }
-                let found = matcher.find(&self.buffer, self.at, &window);
-                let Some(found) = found.filter(|found| found.begin < window.decided) else {
-                    out.text(&self.buffer[self.at..window.decided])?;
-                    self.at = window.decided;
-                    break;
-                };
-                if found.begin > self.at {
-                    out.text(&self.buffer[self.at..found.begin])?;
-                }
-                let looked = &self.buffer[..window.looked];
-                matcher.replace(looked, &found, compiled, escape, out)?;
-                self.at = found.end;
-                self.found = true;
+        while let Some(window) = matcher.window(self, ended) {
+            if out.is_full() {
+                return Ok(Progress::Full);
             }
+            let found = matcher.find(&self.buffer, self.at, &window);
+            let Some(found) = found.filter(|found| found.begin < window.decided) else {
+                out.text(&self.buffer[self.at..window.decided])?;
+                self.go_on(window.decided);
+                continue;
+            };
+            if found.begin > self.at {
+                out.text(&self.buffer[self.at..found.begin])?;
+            }
+            matcher.replace(&self.buffer[..window.looked], &found, compiled, escape, out)?;
+            self.found = true;
+            self.matches += 1;
+            self.go_on(found.end);
         }
         Ok(if out.is_full() { Progress::Full } else { Progress::Done })
     }
