@@ -360,11 +360,11 @@ fn a_match_of_bounded_length_is_found_wherever_it_stands() {
 
 #[test]
 fn a_match_longer_than_the_bound_is_cut_at_the_same_place_however_it_arrives() {
-    let content = ["x".repeat(3000), "a".repeat(50_000), "z".into()].concat();
+    let content = ["x".repeat(3000), "a".repeat(20_000), "z".into()].concat();
     for find in ["a+", "a+z", "(?s)x.*z", r"\ba+", "a+$", "a(.*z)?", "aa?(a*z)?"] {
         let changes = compiled(&[pattern(find, "[$0]")]);
         let plan = planned(&changes, Document::Other, content.as_bytes(), &[]);
-        for size in [1, 5000, 8192, 60_000] {
+        for size in [1, 5000, 8192, 30_000] {
             assert!(
                 streamed(&changes, Document::Other, content.as_bytes().chunks(size), &[], 7) == plan,
                 "{find} {size}"
