@@ -440,6 +440,13 @@ fn a_tag_without_end_is_an_error_before_it_takes_all_memory() {
 }
 
 #[test]
+fn what_is_compiled_is_shared_by_all_workers() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Changes>();
+    shared::<Plan>();
+}
+
+#[test]
 fn a_plan_knows_what_it_has_places_for() {
     let rules = [text("a", with("{0}")), text("b", with("{2}-{!2}")), text("c", "d")];
     let changes = compiled(&rules);
