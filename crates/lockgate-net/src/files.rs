@@ -56,8 +56,10 @@ pub struct Stamp {
     pub modified: i64,
     /// … and nanoseconds.
     pub modified_nanos: u32,
-    changed: i64,
-    changed_nanos: u32,
+    /// When anything about it was changed last, its name and mode too, which nobody can set: seconds since 1970 …
+    pub changed: i64,
+    /// … and nanoseconds.
+    pub changed_nanos: u32,
 }
 
 impl Stamp {
@@ -73,6 +75,13 @@ impl Stamp {
             changed: stat.st_ctime as i64,
             changed_nanos: stat.st_ctime_nsec as u32,
         }
+    }
+
+    /// Whether the bytes of the same open file are what they were. It may have lost its name since, or been given to
+    /// somebody: that alone changes when it was changed, but nothing that is read.
+    pub fn has_bytes_of(&self, before: &Self) -> bool {
+        let of = |stamp: &Self| (stamp.size, stamp.modified, stamp.modified_nanos);
+        of(self) == of(before)
     }
 }
 

@@ -132,7 +132,7 @@ impl Files {
             key.extend_from_slice(exchange.request.values.path);
         }
         let known = worker.files.get(self.place, &key);
-        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now)) {
+        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now) && hit.file.is_untouched(now)) {
             return Ok(Found::File(Rc::clone(hit)));
         }
         let attempts = self.attempts.iter().map(|attempt| {
@@ -284,6 +284,8 @@ fn busy() -> Failure {
 fn unreadable(error: Errno) -> Failure {
     let fault = match error {
         Errno::ACCESS | Errno::PERM => Fault::Forbidden,
+        // It is written to all the time.
+        Errno::BUSY => Fault::QueueFull,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
         Errno::FBIG => {
             return Failure::because(Fault::FileUnreadable, "what is changed of it makes it too long");

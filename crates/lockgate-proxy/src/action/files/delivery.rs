@@ -166,7 +166,8 @@ impl Delivery {
                 self.piece = bytes.slice(start.min(bytes.len())..end.min(bytes.len()));
                 self.piece.len() as u64
             }
-            Content::Open(_) if self.reading.is_none() && !file.is_still(form, now, begun) => {
+            // Before it was begun it was looked at where it was found.
+            Content::Open(_) if begun && self.reading.is_none() && !form.is_unchanged() => {
                 return Poll::Ready(Err(Broken::Changed));
             }
             Content::Open(descriptor) => match &mut self.reading {

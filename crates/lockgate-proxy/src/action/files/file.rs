@@ -131,15 +131,6 @@ impl File {
         })
     }
 
-    /// Whether a form is still what it was: looked at once in a tick for all who begin, and each time for what goes on.
-    pub(super) fn is_still(&self, form: &Form, now: u64, begun: bool) -> bool {
-        if !begun && self.looked.get() == now {
-            return true;
-        }
-        self.looked.set(now);
-        form.is_unchanged()
-    }
-
     fn sibling(&self, coding: Coding) -> Option<&Form> {
         self.loaded.siblings.get(coding as usize)?.as_ref()
     }
@@ -224,6 +215,11 @@ impl File {
     /// Whether all that it was made of has not been changed since.
     pub(super) fn is_settled(&self) -> bool {
         self.forms().all(|form| !form.fresh)
+    }
+
+    /// Whether nothing at all was done to what it has open: looked at once in a tick.
+    pub(super) fn is_untouched(&self, now: u64) -> bool {
+        self.looked.replace(now) == now || self.forms().all(Form::is_untouched)
     }
 
     /// Bytes of memory that it holds.

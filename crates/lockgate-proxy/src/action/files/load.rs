@@ -5,7 +5,8 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_http::coding::Coding;
@@ -14,8 +15,12 @@ use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger ones the descriptor is
 /// held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
 pub(super) const HELD: u64 = 64 * 1024;
-/// How often a file that is being written is read again.
+/// How often a worker reads a file that is being written, before it leaves that to a thread …
 const ATTEMPTS: usize = 3;
+/// … and how often that does.
+const PATIENCE: usize = 10;
+/// How long a thread leaves it alone in between.
+const PAUSE: Duration = Duration::from_millis(2);
 /// A sibling that is older than its file by more seconds is that of another version.
 const STALE: i64 = 10;
 
@@ -39,7 +44,7 @@ pub(super) enum Content {
 impl Form {
     /// Reads or opens what is at `at`.
     pub(super) fn load(root: &Root, at: &[u8], wait: Wait) -> Result<Self, Errno> {
-        let mut attempt = 0;
+        let mut attempts = 0;
         loop {
             let (file, stamp) = root.file(at)?;
             let fresh = is_fresh(&stamp);
@@ -48,10 +53,16 @@ impl Form {
                 return Ok(Self { stamp, content: Content::Open(Arc::new(file)), etag, fresh });
             }
             let bytes = read(&file, stamp.size, wait)?;
-            attempt += 1;
             // Overwritten meanwhile, it may be half the one and half the other.
-            if attempt == ATTEMPTS || files::stamp(&file)? == stamp && bytes.len() as u64 == stamp.size {
+            if bytes.len() as u64 == stamp.size && files::stamp(&file)? == stamp {
                 return Ok(Self { stamp, content: Content::Held(bytes), etag, fresh });
+            }
+            attempts += 1;
+            match wait {
+                Wait::No if attempts == ATTEMPTS => return Err(Errno::AGAIN),
+                Wait::Yes if attempts == PATIENCE => return Err(Errno::BUSY),
+                Wait::Yes => thread::sleep(PAUSE),
+                Wait::No => {}
             }
         }
     }
@@ -82,11 +93,19 @@ impl Form {
         Self { stamp: self.stamp, content: Content::Held(bytes), etag, fresh: self.fresh }
     }
 
-    /// Whether the file behind the descriptor is still what it was.
-    pub(super) fn is_unchanged(&self) -> bool {
+    /// Whether nothing at all was done to the file behind the descriptor.
+    pub(super) fn is_untouched(&self) -> bool {
         match &self.content {
             Content::Held(_) => true,
             Content::Open(file) => files::stamp(file) == Ok(self.stamp),
+        }
+    }
+
+    /// Whether the bytes of the file behind the descriptor are still what they were: it may have lost its name.
+    pub(super) fn is_unchanged(&self) -> bool {
+        match &self.content {
+            Content::Held(_) => true,
+            Content::Open(file) => files::stamp(file).is_ok_and(|now| now.has_bytes_of(&self.stamp)),
         }
     }
 
@@ -132,5 +151,5 @@ pub(super) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
 /// Kernels before 6.13 give changes within some milliseconds the same time.
 fn is_fresh(stamp: &Stamp) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    stamp.modified.saturating_add(2) > i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
+    stamp.modified.max(stamp.changed).saturating_add(2) > i64::try_from(now.as_secs()).unwrap_or(i64::MAX)
 }
