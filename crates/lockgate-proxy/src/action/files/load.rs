@@ -131,13 +131,14 @@ pub(super) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno>
     Ok(bytes.into())
 }
 
-/// From inode, size and the time of the last change: one that is rolled back has another inode or time, and thereby
-/// another tag than the one it replaces.
+/// From inode, size and the time of the last change of any kind: one that is rolled back, by whatever tool, has another
+/// inode or time, and thereby another tag than the one it replaces. That of its bytes alone is what `cp -p` and archives
+/// set back.
 fn etag(stamp: &Stamp) -> Vec<u8> {
     let mut etag = Vec::with_capacity(48);
-    let Stamp { inode, size, modified, modified_nanos, .. } = stamp;
+    let Stamp { inode, size, changed, changed_nanos, .. } = stamp;
     // Into a vector it always goes.
-    let _ = write!(etag, "\"{inode:x}-{size:x}-{modified:x}.{modified_nanos:x}\"");
+    let _ = write!(etag, "\"{inode:x}-{size:x}-{changed:x}.{changed_nanos:x}\"");
     etag
 }
 
