@@ -124,6 +124,11 @@ impl<S: Read + Write> Http<S> {
         std::mem::replace(&mut self.unread, left)
     }
 
+    /// What was read and not asked for yet.
+    pub fn unread(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unread)
+    }
+
     /// Reads as much as `bytes` has, and checks that it is the same.
     ///
     /// # Panics

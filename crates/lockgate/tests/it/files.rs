@@ -1,5 +1,6 @@
 //! Sites that serve files: real files in a directory that is gone after the test, over real sockets.
 
+mod changes;
 mod exchanges;
 mod forms;
 mod found;
