@@ -1,10 +1,12 @@
 //! Sites that serve files: real files in a directory that is gone after the test, over real sockets.
 
 mod changes;
+mod connections;
 mod exchanges;
 mod forms;
 mod found;
 mod hostile;
+mod limits;
 mod listing;
 
 use std::fmt::Display;

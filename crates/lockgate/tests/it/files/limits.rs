@@ -1,1 +1,143 @@
-//!
+//! What files cost: bounded memory and descriptors, however many are served, and what happens when there are none.
+
+use lockgate_testkit::{Wire, bytes, eventually};
+
+use super::*;
+
+/// What a worker keeps of files: two generations of 16 MB, as `action/files/cache.rs` has it.
+const KEPT: usize = 32 << 20;
+/// What the allocator may need on top, and buffers.
+const SLACK: usize = 16 << 20;
+
+fn many(count: usize, size: usize) -> Www {
+    let www = Www::new();
+    for number in 0..count {
+        www.write(format!("{}/{number}.bin", number % 100), bytes(number as u64, size));
+    }
+    www
+}
+
+fn path(number: usize) -> String {
+    format!("/{}/{number}.bin", number % 100)
+}
+
+/// Asks for all of them and says by how much the process has grown.
+fn grown(gate: &Lockgate, client: &mut Asking, count: usize, size: usize, fields: &[Line<'_>]) -> usize {
+    // What is made with the first request is not the files'.
+    client.get(&path(0), fields);
+    let before = gate.resident();
+    for number in 0..count {
+        let answer = client.get(&path(number), fields);
+        assert_eq!((answer.status, answer.body.len()), (200, size), "{number}");
+    }
+    gate.resident().saturating_sub(before)
+}
+
+fn descriptors(gate: &Lockgate) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", gate.pid())).unwrap().count()
+}
+
+#[test]
+fn memory_is_bounded_however_many_small_files_are_served() {
+    let www = many(20_000, 2_048);
+    let served = Served::start(&www, "");
+    let grown = grown(&served.gate, &mut served.connect(Way::Plain), 20_000, 2_048, &[]);
+    assert!(grown < KEPT + SLACK, "{} MB", grown >> 20);
+}
+
+/// Over TLS and HTTP/2 larger files pass through memory, and may be kept there.
+#[test]
+fn memory_is_bounded_however_many_larger_files_pass_through_it() {
+    let www = many(300, 1_000_000);
+    let served = Served::start(&www, "");
+    for way in [Way::Secure, Way::Http2] {
+        // Known before they are read: nothing is added to the cache while they grow in it.
+        for number in 0..300 {
+            assert_eq!(get(&served.gate, &path(number), &[("Range", "bytes=0-0")]).status, 206);
+        }
+        let grown = grown(&served.gate, &mut served.connect(way), 300, 1_000_000, &[]);
+        assert!(grown < KEPT + SLACK, "{way:?}: {} MB", grown >> 20);
+    }
+}
+
+/// What is not there has a page, and every path that is made up is another one.
+#[test]
+fn memory_is_bounded_however_many_paths_are_made_up() {
+    let www = Www::new();
+    www.write("404.html", bytes(1, 60_000));
+    let gate = www.start("not_found = \"/404.html\"\ncompress = false");
+    let mut client = Http::connect(gate.address());
+    let mut ask = |number: usize| {
+        let path = format!("/{}{number}", "made-up-".repeat(500));
+        assert_eq!(ask_over(&mut client, "GET", &path, &[]).body.len(), 60_000);
+    };
+    ask(0);
+    let before = gate.resident();
+    (0..3_000).for_each(&mut ask);
+    let grown = gate.resident().saturating_sub(before);
+    assert!(grown < KEPT + SLACK, "{} MB", grown >> 20);
+}
+
+#[test]
+fn descriptors_are_bounded_however_many_large_files_are_served() {
+    let www = many(2_000, 70_000);
+    for number in 0..100 {
+        for extension in ["gz", "br", "zst"] {
+            www.write(format!("{}.{extension}", &path(number)[1..]), vec![b'x'; 66_000]);
+        }
+    }
+    let served = Served::start(&www, "");
+    let before = descriptors(&served.gate);
+    let mut most = 0;
+    for way in WAYS {
+        let mut client = served.connect(way);
+        for number in 0..2_000 {
+            assert_eq!(client.get(&path(number), &[]).status, 200);
+            if number % 100 == 0 {
+                most = most.max(descriptors(&served.gate));
+            }
+        }
+    }
+    // Two generations of 128, and connections.
+    assert!(most <= before + 2 * 128 + 8, "{most} descriptors, {before} before");
+}
+
+#[test]
+fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
+    let www = many(100, 70_000);
+    www.write("small.txt", "small");
+    let toml = "limits = { connections = 1000 }\n".to_owned() + &www.site("");
+    let gate = lockgate().through(&["prlimit", "--nofile=60:60"]).start(&toml);
+    let mut first = Http::connect(gate.address());
+    assert_eq!(ask_over(&mut first, "GET", "/small.txt", &[]).text(), "small");
+    let others: Vec<_> = (0..100).map(|_| Wire::connect(gate.address())).collect();
+    gate.says("cannot accept");
+    for number in 1..20 {
+        let answer = ask_over(&mut first, "GET", &path(number), &[]);
+        assert_eq!(answer.status, 503, "{number}");
+    }
+    let line = gate.line("why", |line| line["status"] == 503);
+    assert_eq!((&line["cause"], &line["side"]), (&"limit".into(), &"lockgate".into()), "{line}");
+    drop(others);
+    for number in 1..20 {
+        eventually("a file", || {
+            (ask_over(&mut first, "GET", &path(number), &[]).status == 200).then_some(())
+        });
+    }
+    assert_eq!(get(&gate, "/small.txt", &[]).text(), "small");
+}
+
+/// Files that are kept open leave descriptors for clients.
+#[test]
+fn with_few_descriptors_many_files_are_served_and_clients_too() {
+    let www = many(400, 70_000);
+    let gate = lockgate().through(&["prlimit", "--nofile=400:400"]).start(&www.site(""));
+    let mut client = Http::connect(gate.address());
+    for number in 0..400 {
+        assert_eq!(ask_over(&mut client, "GET", &path(number), &[]).status, 200, "{number}");
+    }
+    let mut clients: Vec<_> = (0..40).map(|_| Http::connect(gate.address())).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(ask_over(client, "GET", &path(number), &[]).status, 200, "{number}");
+    }
+}
