@@ -82,13 +82,18 @@ impl Generations {
 
     fn insert(&mut self, key: Box<[u8]>, hit: Rc<Hit>) {
         let (bytes, descriptors) = (hit.file.bytes() + key.len() as u64 + AROUND, hit.file.descriptors());
+        self.make_room(bytes, descriptors);
+        self.bytes += bytes;
+        self.descriptors += descriptors;
+        self.young.insert(key, hit);
+    }
+
+    /// Has the young generation take the place of the old one, if it has no room for so much more.
+    fn make_room(&mut self, bytes: u64, descriptors: u64) {
         if self.bytes + bytes > BYTES || self.descriptors + descriptors > DESCRIPTORS {
             self.old = std::mem::take(&mut self.young);
             (self.bytes, self.descriptors) = (0, 0);
         }
-        self.bytes += bytes;
-        self.descriptors += descriptors;
-        self.young.insert(key, hit);
     }
 }
 
@@ -124,6 +129,8 @@ impl Cache {
 
     /// An entry has grown by something that was made of it.
     pub(super) fn grew(&self, bytes: u64) {
-        self.generations.borrow_mut().bytes += bytes;
+        let generations = &mut *self.generations.borrow_mut();
+        generations.bytes += bytes;
+        generations.make_room(0, 0);
     }
 }

@@ -224,9 +224,11 @@ impl File {
 
     /// Bytes of memory that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        let held: u64 =
-            self.forms().filter(|form| matches!(form.content, Content::Held(_))).map(Form::len).sum();
-        held + self.loaded.plan.as_ref().map_or(0, |plan| plan.size() as u64)
+        let made = self.made.iter().filter_map(|made| made.get()?.as_ref());
+        let held = self.forms().chain(made).filter(|form| matches!(form.content, Content::Held(_)));
+        let read = self.read.iter().filter_map(OnceCell::get).map(|bytes| bytes.len() as u64);
+        let plan = self.loaded.plan.iter().map(|plan| plan.size() as u64);
+        held.map(Form::len).chain(read).chain(plan).sum()
     }
 
     /// Descriptors that it holds.
