@@ -5,6 +5,7 @@
 
 mod compare;
 pub(crate) mod load;
+pub(crate) mod serve;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -31,7 +32,9 @@ pub(crate) enum Command {
     /// Serve a built-in application behind a self-signed certificate.
     Demo { listen: SocketAddr, metrics: SocketAddr },
     /// Serve one listener without a file.
-    Proxy { listen: String, upstream: String, tls: ProxyTls },
+    Proxy { listen: String, upstream: String, tls: ListenerTls },
+    /// Serve the files of a folder without a file of configuration.
+    Serve(serve::Serve),
     /// Make load and measure.
     Load(Box<load::Load>),
     /// Measure programs side by side.
@@ -78,9 +81,9 @@ pub(crate) enum Warnings {
     Fatal,
 }
 
-/// Whether the listener of `proxy` speaks TLS, and with what.
+/// Whether the listener of `proxy` or `serve` speaks TLS, and with what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ProxyTls {
+pub(crate) enum ListenerTls {
     /// Bytes as they are.
     Plain,
     /// A self-signed certificate made at start.
@@ -141,6 +144,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
     arg_required_else_help = true,
     after_help = "Start here:\n  lockgate demo                              a running example in one second\n  \
                   lockgate proxy :8443 unix:/run/app.sock --tls self\n  \
+                  lockgate serve ./public                    the files of a folder\n  \
                   lockgate check -v -c lockgate.toml         what will a client get?\n\n\
                   Exit codes: 0 ok, 1 failed start or invalid configuration, 2 usage, 3 unclean stop."
 )]
@@ -189,8 +193,13 @@ enum Verb {
         upstream: String,
         /// Terminate TLS: `self` makes a certificate, else the files of a certificate and its key
         #[arg(long, value_name = "self|CERT,KEY")]
-        tls: Option<ProxyTls>,
+        tls: Option<ListenerTls>,
     },
+    /// Serve the files of a folder, without a file of configuration
+    #[command(after_help = "Examples:\n  lockgate serve ./public\n  \
+        lockgate serve ./dist --spa --tls self\n  \
+        lockgate serve /srv/files --listen :8000 --listing")]
+    Serve(serve::ServeTyped),
     /// Measure programs side by side, and say what that shows
     #[command(after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
         lockgate compare proxies.toml --only get-100 --programs lockgate,nginx --rounds 3\n\n\
@@ -257,8 +266,9 @@ impl Verb {
             }
             Self::Demo { listen, metrics } => without_file(Command::Demo { listen, metrics }),
             Self::Proxy { listen, upstream, tls } => {
-                without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ProxyTls::Plain) })
+                without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ListenerTls::Plain) })
             }
+            Self::Serve(typed) => without_file(Command::Serve(typed.resolve())),
             Self::Load(typed) => {
                 let load = typed.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
@@ -296,7 +306,7 @@ fn socket_address(written: &str) -> Result<SocketAddr, String> {
     written.parse().map_err(|_| "write an IP address and a port: 127.0.0.1:8443 or [::1]:8443".into())
 }
 
-impl FromStr for ProxyTls {
+impl FromStr for ListenerTls {
     type Err = String;
 
     fn from_str(written: &str) -> Result<Self, Self::Err> {
@@ -383,10 +393,32 @@ mod tests {
     #[test]
     fn proxy_is_plain_unless_told() {
         let proxy = |tls| Command::Proxy { listen: ":8443".into(), upstream: "unix:/a.sock".into(), tls };
-        assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(ProxyTls::Plain));
-        assert_eq!(parse("proxy :8443 unix:/a.sock --tls self").unwrap(), proxy(ProxyTls::SelfSigned));
-        let files = ProxyTls::Files { cert: "a.pem".into(), key: "a.key".into() };
+        assert_eq!(parse("proxy :8443 unix:/a.sock").unwrap(), proxy(ListenerTls::Plain));
+        assert_eq!(parse("proxy :8443 unix:/a.sock --tls self").unwrap(), proxy(ListenerTls::SelfSigned));
+        let files = ListenerTls::Files { cert: "a.pem".into(), key: "a.key".into() };
         assert_eq!(parse("proxy --tls a.pem,a.key :8443 unix:/a.sock").unwrap(), proxy(files));
+    }
+
+    #[test]
+    fn serve_listens_on_loopback_and_lists_nothing_unless_told() {
+        let bare = serve::Serve {
+            root: "public".into(),
+            listen: serve::Listen::Address("127.0.0.1:8000".parse().unwrap()),
+            tls: ListenerTls::Plain,
+            spa: false,
+            listing: false,
+        };
+        assert_eq!(parse("serve public").unwrap(), Command::Serve(bare.clone()));
+        for (written, listen) in [
+            (":80", serve::Listen::Port(80)),
+            ("[::1]:80", serve::Listen::Address("[::1]:80".parse().unwrap())),
+            ("unix:/run/a.sock", serve::Listen::Unix("unix:/run/a.sock".into())),
+        ] {
+            let found = parse(&format!("serve public --listen {written}")).unwrap();
+            assert_eq!(found, Command::Serve(serve::Serve { listen, ..bare.clone() }));
+        }
+        let all = serve::Serve { tls: ListenerTls::SelfSigned, spa: true, listing: true, ..bare };
+        assert_eq!(parse("serve --tls self --spa --listing public").unwrap(), Command::Serve(all));
     }
 
     #[test]
@@ -410,6 +442,12 @@ mod tests {
             ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
             ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
             ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+            ("serve", "DIR"),
+            ("serve a b", "unexpected"),
+            ("-c a.toml serve a", "leave out -c"),
+            ("serve a --listen 8000", "write 127.0.0.1:8000"),
+            ("serve a --listen :65536", "write 127.0.0.1:8000"),
+            ("serve a --tls yes", "write `self`, or two files"),
         ] {
             let error = parse(line).expect_err(line);
             assert_eq!(error.exit_code(), 2, "{line}");
@@ -419,7 +457,7 @@ mod tests {
 
     #[test]
     fn every_command_has_help_with_an_example() {
-        for verb in ["run", "check", "demo", "proxy", "version"] {
+        for verb in ["run", "check", "demo", "proxy", "serve", "version"] {
             let help = parse(&format!("{verb} --help")).expect_err(verb);
             assert_eq!(help.exit_code(), 0);
             assert!(help.to_string().contains(&format!("lockgate {verb}")), "{help}");

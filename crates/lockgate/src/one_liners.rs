@@ -1,6 +1,6 @@
-//! `lockgate demo` and `lockgate proxy`: configurations that nobody has to write.
+//! `lockgate demo`, `proxy` and `serve`: configurations that nobody has to write.
 //!
-//! Both write the configuration that the command means and run it as `run` would, so that there is one way to run.
+//! Each writes the configuration that the command means and runs it as `run` would, so that there is one way to run.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use lockgate_config::parse_str;
+use lockgate_net::listen::Address;
 
-use crate::cli::ProxyTls;
+use crate::cli::ListenerTls;
+use crate::cli::serve::{Listen, Serve};
 use crate::print::out;
 use crate::supervisor::{self, Running};
 use crate::{echo_app, print, self_signed};
@@ -105,21 +107,80 @@ fn serve_application(listener: UnixListener) {
 ///
 /// # Errors
 /// When a self-signed certificate is asked for and cannot be made.
-pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ProxyTls) -> anyhow::Result<ExitCode> {
+pub(crate) fn proxy(listen: &str, upstream: &str, tls: &ListenerTls) -> anyhow::Result<ExitCode> {
     let mut scratch = None;
-    let files = match tls {
-        ProxyTls::Plain => None,
-        ProxyTls::Files { cert, key } => Some((cert.clone(), key.clone())),
-        ProxyTls::SelfSigned => {
-            Some(scratch.insert(Scratch::new().context("temporary directory")?).certificate()?)
+    let tls = tls_line(tls, &mut scratch)?;
+    let config = format!("[tcp.{}]\nproxy = {}\n{tls}", quote(listen), quote(upstream));
+    Ok(run(&config, "proxy", |_| ()))
+}
+
+/// Serves the files of a folder.
+///
+/// # Errors
+/// When there is no such folder, or a self-signed certificate is asked for and cannot be made.
+pub(crate) fn serve(serve: &Serve) -> anyhow::Result<ExitCode> {
+    let root = std::path::absolute(&serve.root).context("the folder to serve")?;
+    let shown = root.display();
+    // A configuration may name a folder that is yet to come; who types one means one that is there.
+    if !std::fs::metadata(&root).with_context(|| shown.to_string())?.is_dir() {
+        bail!("{shown} is a file: name the folder that it is in");
+    }
+    let Some(root) = root.to_str().filter(|root| !root.contains("${")) else {
+        bail!("{shown} has a name that no configuration can have: not UTF-8, or with `${{`");
+    };
+    let mut scratch = None;
+    let tls = tls_line(&serve.tls, &mut scratch)?;
+    let (key, listen) = match &serve.listen {
+        Listen::Port(port) => (format!(":{port}"), String::new()),
+        Listen::Address(address) => {
+            let listen = format!("listen = [{}]\n", quote(&address.ip().to_string()));
+            (format!(":{}", address.port()), listen)
+        }
+        Listen::Unix(written) => (written.clone(), String::new()),
+    };
+    let config = format!(
+        "[site.{key}]\n{listen}{tls}root = {root}\nspa = {spa}\nlisting = {listing}\n",
+        key = quote(&key),
+        root = quote(root),
+        spa = serve.spa,
+        listing = serve.listing,
+    );
+    let scheme = if serve.tls == ListenerTls::Plain { "http" } else { "https" };
+    Ok(run(&config, "serve", |running| {
+        if let [address, ..] = running.bound.as_slice() {
+            out!("{}", announcement(root, scheme, address));
+        }
+    }))
+}
+
+/// What is served, and where a browser on this machine finds it.
+fn announcement(root: &str, scheme: &str, address: &Address) -> String {
+    match address {
+        Address::Ip(address) if !address.ip().is_unspecified() => {
+            let whom = if address.ip().is_loopback() { ", to this machine only" } else { "" };
+            format!("{root} is served at {scheme}://{address}/{whom}. Ctrl-C ends this.")
+        }
+        Address::Ip(address) => {
+            format!("{root} is served at {scheme}://localhost:{}/. Ctrl-C ends this.", address.port())
+        }
+        Address::All(port) => format!("{root} is served at {scheme}://localhost:{port}/. Ctrl-C ends this."),
+        Address::Unix(path) => {
+            format!("{root} is served as {scheme} at unix:{}. Ctrl-C ends this.", path.display())
+        }
+    }
+}
+
+/// The line that gives a listener its TLS; `scratch` holds the certificate that is made for it.
+fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<String> {
+    let (cert, key) = match tls {
+        ListenerTls::Plain => return Ok(String::new()),
+        ListenerTls::Files { cert, key } => (cert.clone(), key.clone()),
+        ListenerTls::SelfSigned => {
+            scratch.insert(Scratch::new().context("temporary directory")?).certificate()?
         }
     };
-    let mut config = format!("[tcp.{}]\nproxy = {}\n", quote(listen), quote(upstream));
-    if let Some((cert, key)) = files {
-        let (cert, key) = (quote(&cert.to_string_lossy()), quote(&key.to_string_lossy()));
-        config.push_str(&format!("tls = {{ cert = {cert}, key = {key} }}\n"));
-    }
-    Ok(run(&config, "proxy", |_| ()))
+    let (cert, key) = (quote(&cert.to_string_lossy()), quote(&key.to_string_lossy()));
+    Ok(format!("tls = {{ cert = {cert}, key = {key} }}\n"))
 }
 
 fn run(config: &str, name: &str, greet: impl FnOnce(&Running)) -> ExitCode {

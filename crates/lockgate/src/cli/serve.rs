@@ -1,0 +1,88 @@
+//! The words of `lockgate serve`: a folder, and where and how it is served.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+
+use super::ListenerTls;
+
+/// One file server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Serve {
+    pub(crate) root: PathBuf,
+    pub(crate) listen: Listen,
+    pub(crate) tls: ListenerTls,
+    /// Whether `/index.html` stands for what is not there.
+    pub(crate) spa: bool,
+    pub(crate) listing: bool,
+}
+
+/// Where it listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// `:PORT`, of every address.
+    Port(u16),
+    /// `ADDR:PORT`.
+    Address(SocketAddr),
+    /// `unix:/PATH`, as it was written.
+    Unix(String),
+}
+
+impl Listen {
+    /// What was typed last on somebody's own machine is not for the whole network.
+    const DEFAULT: Self = Self::Address(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8000));
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        if written.starts_with("unix:") {
+            return Ok(Self::Unix(written.to_owned()));
+        }
+        let address = match written.strip_prefix(':') {
+            Some(port) => port.parse().map(Self::Port).ok(),
+            None => written.parse().map(Self::Address).ok(),
+        };
+        address.ok_or_else(|| "write 127.0.0.1:8000, [::1]:8000, :8000 or unix:/run/www.sock".to_owned())
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Port(port) => write!(f, ":{port}"),
+            Self::Address(address) => address.fmt(f),
+            Self::Unix(written) => f.write_str(written),
+        }
+    }
+}
+
+#[derive(Args)]
+pub(super) struct ServeTyped {
+    /// The folder whose files are served, and nothing outside of it
+    #[arg(value_name = "DIR")]
+    root: PathBuf,
+    /// Where to listen: ADDR:PORT, :PORT for every address, or unix:/PATH. Without it only this machine is served
+    #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
+    listen: Listen,
+    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its key
+    #[arg(long, value_name = "self|CERT,KEY")]
+    tls: Option<ListenerTls>,
+    /// Send /index.html for pages that are not there: an application whose paths are in the browser only
+    #[arg(long)]
+    spa: bool,
+    /// List what is in folders without an index.html
+    #[arg(long)]
+    listing: bool,
+}
+
+impl ServeTyped {
+    pub(super) fn resolve(self) -> Serve {
+        let Self { root, listen, tls, spa, listing } = self;
+        Serve { root, listen, tls: tls.unwrap_or(ListenerTls::Plain), spa, listing }
+    }
+}
