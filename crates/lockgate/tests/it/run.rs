@@ -2,6 +2,7 @@
 
 mod commands;
 mod failures;
+mod serve;
 
 use std::io::Write;
 

@@ -35,6 +35,9 @@ fn exit_codes_tell_success_failure_and_misuse_apart() {
         (&["fly"], 2),
         (&["run", "--fast"], 2),
         (&["proxy", ":0"], 2),
+        (&["serve"], 2),
+        (&["serve", ".", "--listen", "8000"], 2),
+        (&["serve", "/nonexistent/folder"], 1),
     ] {
         let ended = lockgate().run(arguments);
         assert_eq!(ended.code, Some(code), "{arguments:?}: {} {}", ended.stdout, ended.stderr);
@@ -156,20 +159,21 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// A TLS connection to whoever is at `address`.
-fn trusting_anybody(address: &str) -> Tls {
+/// A TLS connection to whoever is at `address`, which offers these protocols.
+pub(super) fn trusting_anybody(address: &str, alpn: &[&str]) -> Tls {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+    let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
         .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     Tls::connect(&Arc::new(config), Wire::connect(address.parse().unwrap()), "localhost").unwrap()
 }
 
 /// The address in the line of the operator log, which is text here, that has these words.
-fn address_said(gate: &Lockgate, words: &str) -> String {
+pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     gate.stderr().find(words, |line| {
         let (_, fields) = line.split_once(words)?;
         let (_, address) = fields.split_once("address=")?;
@@ -180,7 +184,7 @@ fn address_said(gate: &Lockgate, words: &str) -> String {
 #[test]
 fn demo_answers_over_tls_and_says_what_to_try() {
     let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    let mut client = trusting_anybody(&address_said(&gate, "listening"));
+    let mut client = trusting_anybody(&address_said(&gate, "listening"), &[]);
     client.send(
         "POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello",
     );
@@ -209,7 +213,7 @@ fn demo_prints_the_addresses_that_it_listens_on() {
 fn proxy_terminates_tls_without_a_file() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().command(&["proxy", "127.0.0.1:0", origin.address(), "--tls", "self"]);
-    let mut client = trusting_anybody(&address_said(&gate, "listening"));
+    let mut client = trusting_anybody(&address_said(&gate, "listening"), &[]);
     client.send("ping");
     client.expect("ping");
     drop(client);
