@@ -14,7 +14,8 @@ pub(super) const ROOT: Key = Key::new(
     r#""/srv/www""#,
     "Requests are answered with the files of a folder, and nothing outside of it. The whole path of the request is \
      looked for in it, also in a path table: with `strip_prefix` without what stands before `/*`. A folder that is not \
-     there yet is a warning, and its requests are answered with 404 until it is.",
+     there yet is a warning, and its requests are answered with 404 until it is; what may not be read is 403. Files are \
+     best written beside and renamed: a large one that is overwritten while it is sent breaks that answer off.",
 );
 
 pub(super) const INDEX: Key = Key::new(
@@ -53,7 +54,8 @@ pub(super) const SPA: Key = Key::new(
     FALSE,
     r#""/app.html""#,
     "A file that is sent, with 200, for what is not there: an application whose pages are paths in the browser only. \
-     `true` is `\"/index.html\"`. A name with an ending, such as `/logo.png`, is still answered with 404.",
+     `true` is `\"/index.html\"`. A name with an ending, such as `/logo.png`, is still answered with 404, \
+     unless a page is asked for (`Accept` has `text/html`).",
 )
 .with(BESIDE);
 
