@@ -195,6 +195,18 @@ fn target(text: &str, below: bool) -> Result<(), &'static str> {
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("it holds what must be percent-encoded");
     }
+    let host = match place {
+        "/" => "",
+        scheme => {
+            text.get(scheme.len()..).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default()
+        }
+    };
+    if host.contains("{*}") || host.contains("{query}") {
+        return Err("part of the request would be part of the host: write a `/` before it");
+    }
+    if text.matches('}').count() != text.matches('{').count() {
+        return Err("a brace in a URL is written %7B or %7D");
+    }
     for after in text.split('{').skip(1) {
         match after.split_once('}').map(|(name, _)| name) {
             Some("host" | "path" | "query") => {}
@@ -258,6 +270,9 @@ mod tests {
             ("/a /{*}", "/{*}", None),
             ("/a/* /{id}", "/{id}", None),
             ("/a/* /{*", "/{*", None),
+            ("/a /b}", "/b}", None),
+            ("/a/* https://{*}/", "https://{*}/", None),
+            ("/a/* https://a.b{*}", "https://a.b{*}", None),
             ("/a /a", "/a", Some(MapProblem::To("it leads to itself"))),
         ] {
             let text = format!("/first /b\n{line}\n");

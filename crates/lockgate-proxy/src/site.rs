@@ -15,7 +15,7 @@ use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
 use crate::h2::Allowance;
 use crate::route::Router;
-use crate::transform::{Caching, Compress, Cors, HeaderRules, Rewrite, TargetRewrite, Template};
+use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Template};
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -145,6 +145,8 @@ pub struct Rules {
     pub rewrite_location: bool,
     /// What is shown instead of our own pages.
     pub pages: Arc<Pages>,
+    /// Paths that lead elsewhere, before the action is asked.
+    pub redirects: Option<Arc<RedirectMap>>,
     /// Whether paths that an origin could read otherwise are let through.
     pub raw_paths: bool,
 }

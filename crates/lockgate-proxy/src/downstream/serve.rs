@@ -197,6 +197,14 @@ impl<'s> Serving<'s> {
             client,
             id: id.as_bytes(),
         };
+        if let Some((to, status)) = find::moved(route, asked.path) {
+            let mut text = worker.blocks.text();
+            to.render(&values, &mut text);
+            let own = Own { location: Some(&text), ..Own::of(status) };
+            let next = self.own(down, head, seen, (route, &values), &own, *keep).await;
+            worker.blocks.take_back(text);
+            return Ok(next);
+        }
         if let (Action::Proxy(proxy), Recipient::Next) = (&route.action, recipient) {
             let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
             let addresses = told.then(|| self.addresses(down)).flatten();

@@ -11,6 +11,7 @@
 //! - [`caching`]: how long they may be kept.
 //! - [`cors`]: whose pages may read them.
 //! - [`types`]: media types of a route's own.
+//! - [`redirect_map`]: redirects by path, by the thousand.
 //! - [`location`]: the origin's URLs and cookie paths, as the client must see them.
 
 pub mod body;
@@ -20,6 +21,7 @@ pub mod cors;
 pub mod headers;
 pub mod location;
 pub mod media_range;
+pub mod redirect_map;
 pub mod rewrite;
 pub mod target;
 pub mod template;
@@ -31,6 +33,7 @@ pub use cors::Cors;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use location::{Origin, Public};
 pub use media_range::MediaRange;
+pub use redirect_map::RedirectMap;
 pub use rewrite::Rewrite;
 pub use target::TargetRewrite;
 pub use template::{Purpose, Template, TemplateError, Values};

@@ -18,7 +18,10 @@ use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
 use lockgate_proxy::site::{Action, Auth, By, Fixed, Limited, Rates, Rules};
-use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules, Purpose, TargetRewrite, Template, Types};
+use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
+use lockgate_proxy::transform::{
+    HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
+};
 
 use super::changes::{self, FetchedValues};
 use super::{Mistakes, answers, millis};
@@ -38,6 +41,8 @@ pub(super) struct Guards {
     pages: HashMap<PathBuf, Option<Page>>,
     /// Routes with the same files share them.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<Pages>>,
+    /// By their files; routes with the same one share it.
+    redirects: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
 }
 
 impl Guards {
@@ -64,6 +69,10 @@ impl Guards {
             Some(auth) => self.auth(mistakes, auth).map(Some),
         };
         let pages = self.pages(mistakes, &written.error_pages);
+        let redirects = match &written.redirects {
+            None => Some(None),
+            Some(map) => self.redirects(mistakes, map).map(Some),
+        };
         Some(Rules {
             target: target?,
             request_headers: request_headers?,
@@ -85,8 +94,31 @@ impl Guards {
             cors: written.cors.as_ref().map(answers::cors),
             rewrite_location: written.rewrite_location,
             pages: pages?,
+            redirects: redirects?,
             raw_paths: written.raw_paths,
         })
+    }
+
+    fn redirects(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        written: &config::RedirectMap,
+    ) -> Option<Arc<RedirectMap>> {
+        if let Some(known) = self.redirects.get(&written.file) {
+            return known.clone();
+        }
+        let froms: Vec<String> =
+            written.entries.iter().map(|one| one.from.clone() + if one.below { "*" } else { "" }).collect();
+        let each = written.entries.iter().zip(&froms);
+        let made = RedirectMap::new(each.map(|(one, from)| Moved { from, to: &one.to, status: one.status }));
+        let complain = |error: RedirectError| {
+            let from = froms.get(error.number).map_or("", String::as_str);
+            let message = format!("{}: {from:?}: {error}", written.file.display());
+            mistakes.error(Code::BadRedirect, &written.at, message, "");
+        };
+        let map = made.map_err(complain).ok().map(Arc::new);
+        self.redirects.insert(written.file.clone(), map.clone());
+        map
     }
 
     fn limit(&mut self, written: &config::RateLimit) -> Limited {
@@ -290,6 +322,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         cors: None,
         rewrite_location: false,
         pages: Arc::default(),
+        redirects: None,
         raw_paths: false,
     }
 }

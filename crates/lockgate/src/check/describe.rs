@@ -182,6 +182,10 @@ fn modifiers(rules: &Rules) -> Vec<String> {
     add(some(rules.request_headers.len(), "field(s) of requests changed"));
     add(some(rules.headers.len(), "field(s) of answers changed"));
     add(some(rules.error_pages.len(), "page(s) of errors"));
+    add(rules
+        .redirects
+        .as_ref()
+        .map(|map| format!("{} redirect(s) of {}", map.entries.len(), map.file.display())));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));
     short
 }

@@ -13,6 +13,7 @@ use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
 use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
+use crate::transform::Template;
 
 /// A route that was found.
 pub(super) struct Found<'s> {
@@ -81,6 +82,12 @@ impl<'s> Serving<'s> {
             _ => Ok(Found { route, pattern: found.pattern }),
         }
     }
+}
+
+/// Where a raw path of a route with a map leads, and with which status. A path that has two readings leads nowhere.
+pub(super) fn moved<'r>(route: &'r Route, path: &[u8]) -> Option<(&'r Template, u16)> {
+    let map = route.rules.redirects.as_deref()?;
+    map.find(&merged(target::decode(path).ok()?))
 }
 
 /// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must not pass by a rule

@@ -1,6 +1,6 @@
 //! What is answered without asking an origin, and what rules change of what passes.
 
-use lockgate_testkit::{Http, Origin};
+use lockgate_testkit::{Folder, Http, Origin};
 
 use super::{OK, passed, plain_site, settled};
 use crate::scene::{NAME, Site, deserted, lockgate, text};
@@ -281,4 +281,47 @@ fn what_is_https_is_misdirected_without_tls() {
     let gate = lockgate().start(&format!("trusted = [\"127.0.0.1\"]\n{site}"));
     let (seen, _) = passed(&gate, &origin, request, OK);
     assert_eq!(seen.first_line(), "GET / HTTP/1.1");
+}
+
+#[test]
+fn a_file_of_redirects_goes_before_what_else_answers_but_not_before_a_password() {
+    let folder = Folder::new();
+    let map = "/old/* /new/{*} 301\n/caf%C3%A9 https://{host}/tea?{query}\n/locked/a /open\n/a /b 302\n";
+    let file = folder.write("moved", map);
+    let users = folder.write("users", "a:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n");
+    let toml = format!(
+        "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = 404\nredirects = \"{}\"\n\
+         [site.\":0\".path.\"/locked/*\"]\nauth = {{ basic = \"{}\" }}\n\
+         [site.\":0\".path.\"/a/{{id}}\"]\nrespond = \"kept\"\nredirects = false\n",
+        file.display(),
+        users.display()
+    );
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    for (asked, status, location) in [
+        ("/old/x%20y?q=1", 301, Some("/new/x%20y?q=1")),
+        ("/old//evil.test/", 301, Some("/new//evil.test/")),
+        ("/old", 301, Some("/new/")),
+        ("/caf%c3%a9?milk", 308, Some("https://a.test/tea?milk")),
+        ("/a", 302, Some("/b")),
+        ("//a", 302, Some("/b")),
+        ("/a/", 404, None),
+        ("/a/1", 200, None),
+        ("/locked/a", 401, None),
+    ] {
+        client.send(format!("GET {asked} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
+        let answer = client.answer();
+        assert_eq!((answer.status(), answer.field("location")), (status, location), "{asked}");
+    }
+}
+
+#[test]
+fn secure_fields_are_added_where_the_application_has_none() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&(plain_site(origin.address()) + "headers = { secure = true }\n"));
+    let answer = "HTTP/1.1 200 OK\r\nX-Frame-Options: DENY\r\nContent-Length: 0\r\n\r\n";
+    let (_, answer) = passed(&gate, &origin, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", answer);
+    assert!(answer.contains("X-Frame-Options: DENY\r\n") && !answer.contains("SAMEORIGIN"), "{answer}");
+    assert!(answer.contains("x-content-type-options: nosniff\r\n"), "{answer}");
+    assert!(!answer.to_ascii_lowercase().contains("strict-transport"), "{answer}");
 }
