@@ -68,7 +68,7 @@ codes! {
     BadField "E0039" "The name or value of a field cannot be sent, or the field is not to be changed.";
     BadPlaceholder "E0040" "A placeholder in braces stands for nothing there.";
     BadLimit "E0041" "A rate limit, or its `per`, cannot be read.";
-    Disagree "E0042" "Two tables on one address disagree about what comes before the host is known.";
+    Disagree "E0042" "Two tables on one address disagree about what comes before the host is known, or two access logs about what one file holds.";
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
     WrongProtocol "E0044" "A protocol does not fit what it is spoken over: `h2` needs TLS, `h2c` is without, and a `[tcp]` table speaks none.";
     BadRedirect "E0045" "A line of a file of redirects cannot be read.";

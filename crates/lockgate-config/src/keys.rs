@@ -322,7 +322,7 @@ pub(crate) const ROOT: &[Key] = &[
     ),
     Key::new(
         "access_log",
-        Either(&[False, Word(&["stdout", "stderr"]), FormattedLog, Table(ACCESS_LOG)]),
+        LOG_KIND,
         Is(r#""stdout""#),
         r#"{ to = "/var/log/lockgate/access.log", mask_ip = true }"#,
         "One line for each request, and for each connection of a `[tcp]` table. The short form is the value of `to`, \
@@ -440,6 +440,8 @@ pub(crate) const ROOT: &[Key] = &[
     )
     .inside(r#"proxy = "127.0.0.1:3000""#),
 ];
+
+const LOG_KIND: Kind = Either(&[False, Word(&["stdout", "stderr"]), FormattedLog, Table(ACCESS_LOG)]);
 
 const ACCESS_LOG: &[Key] = &[
     Key::new(

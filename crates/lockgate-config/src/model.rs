@@ -43,6 +43,8 @@ pub struct Config {
     pub metrics: Option<ListenAddr>,
     /// The connection log.
     pub access_log: Option<AccessLog>,
+    /// Those of sites that have one of their own, each once, and none of them in a file of another.
+    pub site_logs: Vec<(AccessLog, At)>,
     /// The operator log, on stderr.
     pub log: Log,
     /// How to stop.

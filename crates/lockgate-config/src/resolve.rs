@@ -15,7 +15,7 @@ use crate::include::Written;
 use crate::keys;
 use crate::model::{
     AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Level, Limits, Log, LogFormat, LogTarget,
-    Ports, Protocol, Rates, RedirectMap, Rotate, Site, Socket, Tcp, Timeouts, Workers,
+    Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -48,6 +48,9 @@ struct Resolver<'a> {
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
     /// Values by name, and whether something puts them in.
     value_names: BTreeMap<String, bool>,
+    /// The access log of all, and those of sites.
+    shared_log: Option<AccessLog>,
+    site_logs: Vec<(AccessLog, At)>,
     /// What holds for every listener that says nothing else.
     shared: Shared,
 }
@@ -76,10 +79,14 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         pools: Pools::default(),
         redirect_maps: HashMap::new(),
         value_names: BTreeMap::new(),
+        shared_log: None,
+        site_logs: Vec::new(),
         shared,
     };
     resolver.named_pools();
     let values = resolver.values();
+    let access_log = resolver.access_log(&top);
+    resolver.shared_log = access_log.clone();
     let tcp = resolver.tcp();
     let sites = resolver.sites();
     let mut config = Config {
@@ -87,7 +94,8 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         user: top.text("user"),
         state: top.path("state"),
         metrics: top.listener("metrics"),
-        access_log: resolver.access_log(&top),
+        access_log,
+        site_logs: std::mem::take(&mut resolver.site_logs),
         log: log(&top),
         drain: drain(&top.section("drain")),
         limits: limits(&top.section("limits")),
@@ -160,6 +168,39 @@ impl Resolver<'_> {
             );
         }
         Some(AccessLog { to, format, sample: long.number("sample"), mask_ip: long.on("mask_ip"), rotate })
+    }
+
+    /// That of a site: the same as another's is the same log.
+    fn site_log(&mut self, view: &View<'_>) -> SiteLog {
+        let Some(written) = view.written("access_log") else { return SiteLog::Shared };
+        let Some(log) = self.access_log(view) else { return SiteLog::Off };
+        if self.shared_log.as_ref() == Some(&log) {
+            return SiteLog::Shared;
+        }
+        if let Some(same) = self.site_logs.iter().position(|(known, _)| *known == log) {
+            return SiteLog::Own(same);
+        }
+        let places = self.root.key_places.get("access_log");
+        let shared = self.shared_log.as_ref().map(|shared| (shared, places));
+        let others = self.site_logs.iter().map(|(known, at)| (known, Some(at)));
+        let file = |to: &LogTarget| matches!(to, LogTarget::File(_));
+        let rival = shared.into_iter().chain(others).find(|(known, _)| file(&log.to) && known.to == log.to);
+        if let Some((_, at)) = rival {
+            let texts = (
+                "this file is written by another access log",
+                "it has another format, sample, mask or rotation",
+                "write the same in both, or give it a file of its own",
+            );
+            match at.cloned() {
+                Some(at) => {
+                    self.report.push_pair(Code::Disagree, &written.at, texts, (&at, "that one"));
+                }
+                None => self.report.push_at(Code::Disagree, &written.at, texts.0, texts.1, texts.2),
+            }
+            return SiteLog::Off;
+        }
+        self.site_logs.push((log, written.at));
+        SiteLog::Own(self.site_logs.len() - 1)
     }
 
     fn no_listener(&mut self, written: &Written) {

@@ -167,6 +167,12 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (value("file = \"/a\""), "W0003", "app", "{value:app}"),
         (path("/x", "redirect = \"/y\"\nrewrite_body = []").replace("[]", "false"), "W0003", "rewrite_body", "root"),
         (site("sub_filter = \"a b\""), "E0010", "sub_filter", "rewrite_body = ["),
+        (
+            format!("access_log = \"/a\"\n{SITE}access_log = \"combined:/a\"\n"),
+            "E0042",
+            "\"combined:/a\"",
+            "a file of its own",
+        ),
         (top("user = 1"), "E0012", "1", "for example \"lockgate\""),
         (top("access_log = true"), "E0012", "true", "access.log"),
         (top("trusted = \"10.0.0.0/8\""), "E0012", "\"10.0.0.0/8\"", "write [\"10.0.0.0/8\"]"),

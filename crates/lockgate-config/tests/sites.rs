@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockgate_config::{
     AcceptProxy, AccessFormat, Action, Allowance, Answer, Balance, Config, Environment, HeaderChange,
     HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
-    Segment, Site, UpstreamTls, parse_str_in,
+    Segment, Site, SiteLog, UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
@@ -124,6 +124,28 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
     let entry = &site.entries[0];
     assert_eq!((&*entry.from, entry.below, &*entry.to, entry.status), ("/old/", true, "/new/{*}", 301));
+}
+
+#[test]
+fn sites_that_say_the_same_share_a_log() {
+    let site = |port: u16, log: &str| format!("[site.\":{port}\"]\nrespond = 404\n{log}\n");
+    let config = config(
+        &([
+            "access_log = \"/all.log\"\n".to_owned(),
+            site(1, ""),
+            site(2, "access_log = false"),
+            site(3, "access_log = \"combined:/a.log\""),
+            site(4, "access_log = { to = \"/a.log\", format = \"combined\" }"),
+            site(5, "access_log = \"/all.log\""),
+            site(6, "access_log = \"stdout\""),
+        ]
+        .concat()),
+    );
+    let logs: Vec<_> = config.sites.iter().map(|site| site.access_log).collect();
+    let (own, shared) = (SiteLog::Own, SiteLog::Shared);
+    assert_eq!(logs, [shared, SiteLog::Off, own(0), own(0), shared, own(1)]);
+    let targets: Vec<_> = config.site_logs.iter().map(|(log, _)| log.to.clone()).collect();
+    assert_eq!(targets, [LogTarget::File("/a.log".into()), LogTarget::Stdout]);
 }
 
 #[test]

@@ -66,10 +66,23 @@ pub struct Site {
     pub name: String,
     /// Its place among the process's sites, for counters.
     pub place: usize,
+    /// Where its requests are logged.
+    pub log: SiteLog,
     /// What is shown instead of our own pages where no route has the request.
     pub pages: Arc<Pages>,
     /// Which of the listener's rules of TLS its connections are made by: a request over others is misdirected (421).
     pub tls_rules: usize,
+}
+
+/// Where the requests of a site are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteLog {
+    /// Where everything is.
+    Shared,
+    /// Nowhere.
+    Off,
+    /// In one of [`Worker::site_logs`](crate::worker::Worker::site_logs).
+    Own(usize),
 }
 
 /// What is done with the requests of one route.

@@ -86,6 +86,8 @@ pub struct Setup {
     pub top: Published,
     /// The access log, unless it is off.
     pub log: Option<Log>,
+    /// Those of sites.
+    pub site_logs: Vec<Log>,
     /// Pipes that it may have open for splicing.
     pub pipes: usize,
     /// The pools of the sites.
@@ -106,6 +108,8 @@ pub struct Worker {
     pub cells: Shard<WorkerCells>,
     /// The access log, unless it is off.
     pub log: RefCell<Option<Log>>,
+    /// Those of sites.
+    pub site_logs: RefCell<Vec<Log>>,
     /// Files that were asked for lately.
     pub files: files::Cache,
     /// What compresses, while it has nothing to do.
@@ -177,6 +181,7 @@ impl Worker {
             scratch: Scratch::new(Pipes::new(setup.pipes)),
             cells: setup.cells,
             log: RefCell::new(setup.log),
+            site_logs: RefCell::new(setup.site_logs),
             popular: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             published: setup.top,
@@ -206,6 +211,7 @@ impl Worker {
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
         }
+        self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.tidy();

@@ -37,18 +37,18 @@ pub(crate) struct Exposition {
     shards: Arc<Shards<WorkerCells>>,
     shared: Arc<Shared>,
     tops: Vec<Published>,
-    lost: Option<Arc<AtomicU64>>,
+    lost: Vec<Arc<AtomicU64>>,
     started: SystemTime,
 }
 
 impl Exposition {
-    /// Shows what `shards` count and what else the process shares; `lost` counts the access log's lost lines.
+    /// Shows what `shards` count and what else the process shares; `lost` counts the lost lines of each access log.
     pub(crate) fn new(
         assembly: &Assembly,
         shards: Arc<Shards<WorkerCells>>,
         shared: Arc<Shared>,
         tops: Vec<Published>,
-        lost: Option<Arc<AtomicU64>>,
+        lost: Vec<Arc<AtomicU64>>,
     ) -> Self {
         let listeners = &assembly.listeners;
         let name = |planned: &Planned| planned.listener.name.clone();
@@ -105,7 +105,7 @@ impl Exposition {
             .sample(&[], self.shared.connections.size() as i64);
         text.gauge("lockgate_tls_handshakes_in_flight", "Handshakes with clients that are going on.")
             .sample(&[], self.shared.handshakes.used() as i64);
-        let lost = self.lost.as_ref().map_or(0, |lost| lost.load(Ordering::Relaxed));
+        let lost: u64 = self.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
         text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.")
             .sample(&[], lost);
     }

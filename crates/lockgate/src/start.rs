@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread;
 
-use lockgate_config::{AccessFormat, AccessLog, Code, Config, Loaded, LogTarget, Report, Workers};
+use lockgate_config::{AccessFormat, AccessLog, At, Code, Config, Loaded, LogTarget, Report, Workers};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::{self, Address, Bound, Owner};
 use lockgate_net::socket::Family;
@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
     pub(crate) assembly: Assembly,
     bound: Vec<Bound>,
     metrics: Option<(metrics_server::Listener, Address)>,
-    log: Option<LogWriter>,
+    logs: Logs,
     workers: usize,
 }
 
@@ -66,13 +66,13 @@ pub(crate) fn prepare(loaded: &Loaded, report: &mut Report) -> Option<Prepared> 
     if config.user.is_some() {
         doubt_renewal(&assembly, loaded, report);
     }
-    let log = open_log(loaded, report)?;
+    let logs = open_logs(loaded, report)?;
     if let Some(dir) = &config.state
         && let Err(error) = state::keep_last_good(dir, &loaded.merged_toml())
     {
         complain(report, loaded, "state", Code::StateUnwritten, &format!("{}: {error}", dir.display()), "");
     }
-    Some(Prepared { config: config.clone(), assembly, bound, metrics, log, workers })
+    Some(Prepared { config: config.clone(), assembly, bound, metrics, logs, workers })
 }
 
 fn bind_all(listeners: &[Planned], workers: usize, report: &mut Report) -> Option<Vec<Bound>> {
@@ -212,10 +212,39 @@ fn doubt_renewal(assembly: &Assembly, loaded: &Loaded, report: &mut Report) {
     }
 }
 
-/// Opens the access log, if there is one; `None` when it cannot be opened.
-#[expect(clippy::option_option, reason = "the outer one is that of every step of the start")]
-fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
-    let Some(log) = &loaded.config.access_log else { return Some(None) };
+/// What writes access logs.
+pub(crate) struct Logs {
+    shared: Option<LogWriter>,
+    /// In the order of `Config::site_logs`.
+    sites: Vec<LogWriter>,
+}
+
+impl Logs {
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &LogWriter> {
+        self.shared.iter().chain(&self.sites)
+    }
+
+    /// All of them, to end each.
+    pub(crate) fn into_all(self) -> impl Iterator<Item = LogWriter> {
+        self.shared.into_iter().chain(self.sites)
+    }
+}
+
+/// Opens every access log; `None` when one cannot be opened.
+fn open_logs(loaded: &Loaded, report: &mut Report) -> Option<Logs> {
+    let config = &loaded.config;
+    let shared = config.access_log.as_ref().map(|log| open_log(log, loaded.at("access_log"), report));
+    let sites: Vec<_> = config.site_logs.iter().map(|(log, at)| open_log(log, Some(at), report)).collect();
+    let shared = match shared {
+        Some(opened) => Some(opened?),
+        None => None,
+    };
+    Some(Logs { shared, sites: sites.into_iter().collect::<Option<_>>()? })
+}
+
+/// Opens one; `None` when it cannot be opened.
+fn open_log(log: &AccessLog, at: Option<&At>, report: &mut Report) -> Option<LogWriter> {
     let target = match &log.to {
         LogTarget::Stdout => Target::Stdout,
         LogTarget::Stderr => Target::Stderr,
@@ -224,21 +253,14 @@ fn open_log(loaded: &Loaded, report: &mut Report) -> Option<Option<LogWriter>> {
             rotation: log.rotate.map(|rotate| log_writer::Rotation { size: rotate.size, keep: rotate.keep }),
         },
     };
-    match LogWriter::start(target) {
-        Ok(writer) => Some(Some(writer)),
-        Err(error) => {
-            let cure = "the directory must be writable by `user`";
-            complain(
-                report,
-                loaded,
-                "access_log",
-                Code::LogUnwritable,
-                &format!("{}: {error}", log.to),
-                cure,
-            );
-            None
+    let complain = |error: io::Error| {
+        let (message, cure) = (format!("{}: {error}", log.to), "the directory must be writable by `user`");
+        match at {
+            Some(at) => report.push_at(Code::LogUnwritable, at, message, "", cure),
+            None => report.push(Code::LogUnwritable, message, "", cure),
         }
-    }
+    };
+    LogWriter::start(target).map_err(complain).ok()
 }
 
 /// What lines of the access log look like.
@@ -259,7 +281,7 @@ fn style(log: &AccessLog) -> Style {
 /// # Errors
 /// When the system has no room for another thread.
 pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
-    let Prepared { config, assembly, bound, metrics, log, workers } = prepared;
+    let Prepared { config, assembly, bound, metrics, logs, workers } = prepared;
     let nofile = descriptors::limit();
     let fitting = descriptors::connection_limit(nofile, workers, assembly.listeners.len());
     let connections = config.limits.connections.unwrap_or(fitting);
@@ -294,7 +316,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let mut sockets: Vec<_> =
         bound.into_iter().map(|bound| (bound.sockets.into_iter(), bound.owner)).collect();
     let (mut pulses, mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let style = config.access_log.as_ref().map(style).unwrap_or_default();
+    let end_of = |writer: &LogWriter, log: &AccessLog| Log::new(writer.sender(), writer.lost(), style(log));
     for number in 0..workers {
         let (pulse, top, Some(cells)) = (Pulse::new(), Published::default(), shards.shard(number)) else {
             break;
@@ -304,7 +326,17 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
             pulse: Arc::clone(&pulse),
             cells,
             top: Arc::clone(&top),
-            log: log.as_ref().map(|writer| Log::new(writer.sender(), writer.lost(), style)),
+            log: logs
+                .shared
+                .as_ref()
+                .zip(config.access_log.as_ref())
+                .map(|(writer, log)| end_of(writer, log)),
+            site_logs: logs
+                .sites
+                .iter()
+                .zip(&config.site_logs)
+                .map(|(writer, (log, _))| end_of(writer, log))
+                .collect(),
             pipes,
             pools: assembly.upstreams.clone(),
         };
@@ -324,7 +356,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         tops.push(top);
         preparing.push(told);
     }
-    let lost = log.as_ref().map(LogWriter::lost);
+    let lost = logs.iter().map(LogWriter::lost).collect();
     let exposition = Arc::new(Exposition::new(&assembly, shards, shared, tops, lost));
     let readiness = Arc::default();
     let (metrics, metrics_at) = metrics.unzip();
@@ -338,7 +370,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         metrics_at,
         readiness,
         exposition,
-        log,
+        logs: Some(logs),
         orders,
         pulses,
         threads,

@@ -22,10 +22,13 @@ use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, Endpoints, Phase, Readiness};
 use crate::signals::{Asked, Signals};
-use crate::start::{self, Prepared, SocketFile};
+use crate::start::{self, Logs, Prepared, SocketFile};
 use crate::watch::Watch;
 use crate::worker::{Order, Orders};
 use crate::{operator_log, print, resolver, state, systemd};
+
+/// For a log to be written by a disk that does not hang.
+const HONEST_DISK: Duration = Duration::from_millis(200);
 
 /// For connections that were cut to be closed, and for the log to be written.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
@@ -97,7 +100,7 @@ pub(crate) struct Running {
     pub(crate) metrics_at: Option<Address>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
-    pub(crate) log: Option<LogWriter>,
+    pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<Orders>,
     pub(crate) pulses: Vec<Arc<Pulse>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
@@ -170,10 +173,13 @@ impl Running {
                 tracing::warn!("certificates are read again, the configuration is not: restart for that");
                 self.reload(&[]);
             }
-            Asked::Reopen => match &self.log {
-                Some(log) => log.reopen(),
-                None => tracing::info!("there is no access log to open again"),
-            },
+            Asked::Reopen => {
+                let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
+                if logs.peek().is_none() {
+                    tracing::info!("there is no access log to open again");
+                }
+                logs.for_each(LogWriter::reopen);
+            }
             Asked::Upgrade => tracing::warn!("the binary is not replaced while it runs: restart for that"),
         }
     }
@@ -275,10 +281,15 @@ impl Running {
             }
         }
         self.socket_files.iter().for_each(SocketFile::remove);
-        if let Some(log) = self.log.take() {
+        if let Some(logs) = self.logs.take() {
             self.threads.drain(..).filter(JoinHandle::is_finished).for_each(|thread| drop(thread.join()));
-            if log.finish(LAST_MOMENTS) == log_writer::Finished::GivenUp {
-                tracing::warn!("the access log could not be written to its end");
+            // One that hangs takes the time of all, but for what an honest disk needs.
+            let last = Instant::now() + LAST_MOMENTS;
+            for log in logs.into_all() {
+                let left = last.saturating_duration_since(Instant::now()).max(HONEST_DISK);
+                if log.finish(left) == log_writer::Finished::GivenUp {
+                    tracing::warn!("an access log could not be written to its end");
+                }
             }
         }
         tracing::info!(clean, "stopped");

@@ -14,7 +14,7 @@ use super::route::{
     RESPOND, REWRITE, REWRITE_LOCATION, ROUTE_TIMEOUTS, STRIP_PREFIX,
 };
 use super::tls::SITE_TLS;
-use super::{By, FALSE, Key, OFF};
+use super::{By, FALSE, Key, LOG_KIND, OFF};
 
 pub(super) const PORTS: &[Key] = &[
     Key::new(
@@ -182,6 +182,15 @@ pub(super) const SITE: &[Key] = &[
     ERROR_PAGES,
     REDIRECTS,
     PATHS,
+    Key::new(
+        "access_log",
+        LOG_KIND,
+        Absent("the global `access_log`"),
+        r#""combined:/var/log/lockgate/app.log""#,
+        "One line for each request of this site, in a log of its own with a form of its own, or `false` for none. \
+         Connections that end without a request are in the global one. Sites that say the same share a log; two \
+         that differ cannot write one file.",
+    ),
     Key::new(
         "path",
         Tables(By::Path, ROUTE),

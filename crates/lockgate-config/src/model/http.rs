@@ -102,10 +102,23 @@ pub struct Site {
     pub protocols: Vec<Protocol>,
     /// Whether a PROXY header is expected from the client; the same for all sites on one address.
     pub accept_proxy: AcceptProxy,
+    /// Where its requests are logged.
+    pub access_log: SiteLog,
     /// Files that stand for our own pages of errors where no route has the request; one for each status.
     pub error_pages: Vec<(u16, PathBuf, At)>,
     /// One for each `path` table, by the text of their keys, then that of the site itself if it has a verb.
     pub routes: Vec<Route>,
+}
+
+/// Where the requests of a site are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteLog {
+    /// In `Config::access_log`, if there is one.
+    Shared,
+    /// Nowhere.
+    Off,
+    /// In one of `Config::site_logs`.
+    Own(usize),
 }
 
 /// One address of a site.

@@ -40,6 +40,7 @@ impl Resolver<'_> {
             tls,
             protocols,
             accept_proxy,
+            access_log: self.site_log(&view),
             error_pages: error_pages(&view),
             routes: self.routes(one, &view, secure),
         })

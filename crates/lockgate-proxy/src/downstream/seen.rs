@@ -12,7 +12,7 @@ use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
-use crate::site::{Route, Sites};
+use crate::site::{Route, SiteLog, Sites};
 use crate::worker::unix_millis;
 
 /// What is known of a request by the time it is over.
@@ -80,7 +80,13 @@ impl Connection {
             let page = asked(head).ok().filter(|_| status < 400).map(|asked| asked.path);
             (page, head.fields.named(b"referer").next())
         });
-        let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
+        let (mut shared, mut own) = (self.worker.log.borrow_mut(), self.worker.site_logs.borrow_mut());
+        let log = match site.map_or(SiteLog::Shared, |site| site.log) {
+            SiteLog::Shared => shared.as_mut(),
+            SiteLog::Off => None,
+            SiteLog::Own(number) => own.get_mut(number),
+        };
+        let Some(log) = log else { return };
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
         let client = if ip_of(self.client) == seen.client {

@@ -314,7 +314,12 @@ impl Table {
     fn add(&mut self, served: &Served<'_>, hosts: Vec<HostPattern>, routes: Vec<Rule>, pages: Arc<Pages>) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
-        self.sites.push(site::Site { name, place: served.place, pages, tls_rules: 0 });
+        let log = match served.site.access_log {
+            config::SiteLog::Shared => site::SiteLog::Shared,
+            config::SiteLog::Off => site::SiteLog::Off,
+            config::SiteLog::Own(number) => site::SiteLog::Own(number),
+        };
+        self.sites.push(site::Site { name, place: served.place, log, pages, tls_rules: 0 });
         self.site_places.push(served.site.at.clone());
     }
 }

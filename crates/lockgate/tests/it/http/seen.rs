@@ -564,3 +564,34 @@ fn a_hundred_and_fifty_hosts_are_told_apart_however_they_are_written() {
         serves(host, expected);
     }
 }
+
+#[test]
+fn a_site_has_a_log_of_its_own_in_its_own_form_or_none() {
+    let folder = Folder::new();
+    let file = folder.path("own.log");
+    let site = |port: &str, more: &str| {
+        format!("[site.\"{port}\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"x\"\n{more}\n")
+    };
+    let own = format!("access_log = \"combined:{}\"", file.display());
+    let toml =
+        [site("shared.test:0", ""), site("own.test:0", &own), site("off.test:0", "access_log = false")];
+    let gate = lockgate().workers(2).start(&toml.concat());
+    let mut client = Http::connect(gate.address());
+    for host in ["own.test", "off.test", "own.test", "nobody.test", "shared.test"] {
+        client.send(format!("GET /{host} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.answer();
+    }
+    let first = gate.line("the first line", |line| line["id"].is_string());
+    assert_eq!((&first["target"], &first["status"]), (&"/nobody.test".into(), &404.into()));
+    gate.line("the last line", |line| line["target"] == "/shared.test");
+    let written = eventually("its lines", || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        (text.lines().count() == 2).then_some(text)
+    });
+    assert!(written.lines().all(|line| line.contains("\"GET /own.test HTTP/1.1\" 200 1 ")), "{written}");
+    // After a rename it is opened anew, as the one of all is.
+    std::fs::rename(&file, folder.path("own.log.1")).unwrap();
+    gate.signal(lockgate_testkit::Signal::USR1);
+    eventually("the new file", || file.exists().then_some(()));
+    assert_eq!(gate.stop().code, Some(0));
+}
