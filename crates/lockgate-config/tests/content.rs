@@ -47,7 +47,7 @@ fn a_rule_searches_for_one_thing_and_does_one_thing() {
             select(ElementEdit::Set(vec![(text("class"), Some(text("a"))), (text("onload"), None)])),
         ),
     ] {
-        assert_eq!(changes(&format!("[{{ {rule} }}]")), [expected.clone()], "{rule}");
+        assert_eq!(changes(&format!("[{{ {rule} }}]")), std::slice::from_ref(&expected), "{rule}");
         assert_eq!(changes(&format!("{{ rules = [{{ {rule} }}] }}")), [expected], "{rule}");
     }
     assert_eq!(changes("false"), []);
