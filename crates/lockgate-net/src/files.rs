@@ -183,16 +183,8 @@ impl Root {
             }
             whole.truncate(prefix);
             whole.extend_from_slice(name);
-            match self.look(&whole) {
-                Ok((kind @ (Kind::File | Kind::Directory), stamp)) => {
-                    entries.push(Entry {
-                        name: name.into(),
-                        kind,
-                        size: stamp.size,
-                        modified: stamp.modified,
-                    });
-                }
-                _ => {}
+            if let Ok((kind @ (Kind::File | Kind::Directory), stamp)) = self.look(&whole) {
+                entries.push(Entry { name: name.into(), kind, size: stamp.size, modified: stamp.modified });
             }
         }
         Ok((entries, more))
