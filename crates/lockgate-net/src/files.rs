@@ -101,7 +101,8 @@ impl Root {
     pub fn open(path: &Path, symlinks: Symlinks, wait: Wait) -> Result<Self, Errno> {
         let cached = if wait == Wait::No { ResolveFlags::CACHED } else { ResolveFlags::empty() };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = retry(|| rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), cached))?;
+        let directory = retry(|| rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), cached));
+        let directory = directory.map_err(|error| unsure(error, wait))?;
         let inside = match symlinks {
             Symlinks::Inside => ResolveFlags::BENEATH,
             Symlinks::Follow => ResolveFlags::NO_MAGICLINKS,
@@ -115,6 +116,7 @@ impl Root {
             let flags = flags | OFlags::CLOEXEC;
             rustix::fs::openat2(&self.directory, OsStr::from_bytes(path), flags, Mode::empty(), self.resolve)
         })
+        .map_err(|error| unsure(error, self.wait))
     }
 
     /// What is at `path`, which is relative.
@@ -236,6 +238,11 @@ pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64, wait: Wait) -> R
 /// Whether an error is that it would have had to wait.
 pub fn would_wait(error: Errno) -> bool {
     error == Errno::AGAIN
+}
+
+/// Kernels before 5.12 do not know how not to wait, and say EINVAL as of a path that cannot be: who may wait finds out.
+fn unsure(error: Errno, wait: Wait) -> Errno {
+    if error == Errno::INVAL && wait == Wait::No { Errno::AGAIN } else { error }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

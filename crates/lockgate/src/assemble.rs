@@ -19,9 +19,10 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Acceptors, Connector, TicketRing};
+use lockgate_proxy::action::files;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
-use lockgate_proxy::site::Action;
+use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
 
 use crate::prober::Prober;
@@ -82,6 +83,17 @@ impl Assembly {
                 }
             }
         }
+    }
+
+    /// Descriptors that each worker holds besides those of connections: its listeners, and files that it serves.
+    pub(crate) fn held_by_worker(&self) -> usize {
+        let is_files = |route: &Route| matches!(route.action, Action::Files(_));
+        let serves = |planned: &Planned| match &planned.listener.service {
+            Service::Http(sites) => sites.routes.iter().any(is_files),
+            Service::Relay(_) => false,
+        };
+        let files = if self.listeners.iter().any(serves) { 2 * files::DESCRIPTORS } else { 0 };
+        self.listeners.len() + files
     }
 
     /// Every file that is read again when it changes.

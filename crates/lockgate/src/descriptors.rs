@@ -46,29 +46,29 @@ pub(crate) fn limit() -> u64 {
 /// What `limits.connections = "auto"` means: how many relayed connections fit under `nofile` open
 /// descriptors.
 ///
-/// From `nofile`, 64 and for each worker 4 and its `listeners` are kept for everything that is not a connection (at
+/// From `nofile`, 64 and for each worker 4 and what it `holds`, its listeners and files, are kept for everything that is not a connection (at
 /// most half of `nofile`, so that a tiny limit still serves somebody); an eighth of the rest is left for the pipes of
 /// splice, which a connection can do without; every connection then takes two. Never 0, never above
 /// [`MOST_CONNECTIONS`].
-pub(crate) fn connection_limit(nofile: u64, workers: usize, listeners: usize) -> usize {
-    let free = nofile - reserved(workers, listeners).min(nofile / 2);
+pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usize {
+    let free = nofile - reserved(workers, holds).min(nofile / 2);
     let connections = (free - free / 8) / PER_CONNECTION;
     usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, MOST_CONNECTIONS)
 }
 
 /// How many pipes each worker may have open for splicing: what `nofile` leaves beside `connections`, two
 /// descriptors a pipe.
-pub(crate) fn pipe_limit(nofile: u64, connections: usize, workers: usize, listeners: usize) -> usize {
+pub(crate) fn pipe_limit(nofile: u64, connections: usize, workers: usize, holds: usize) -> usize {
     let all = u64::try_from(workers).unwrap_or(u64::MAX).max(1);
-    let reserved = reserved(workers, listeners);
+    let reserved = reserved(workers, holds);
     let connections = u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(PER_CONNECTION);
     let left = nofile.saturating_sub(reserved).saturating_sub(connections);
     usize::try_from(left / 2 / all).unwrap_or(usize::MAX).min(MOST_PIPES)
 }
 
-fn reserved(workers: usize, listeners: usize) -> u64 {
-    let [workers, listeners] = [workers, listeners].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-    RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_add(listeners).saturating_mul(workers))
+fn reserved(workers: usize, holds: usize) -> u64 {
+    let [workers, holds] = [workers, holds].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+    RESERVED.saturating_add(RESERVED_PER_WORKER.saturating_add(holds).saturating_mul(workers))
 }
 
 /// Pipes of one worker: each may hold 256 KB of the kernel's memory, so that all of them hold 256 MB at the

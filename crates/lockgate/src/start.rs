@@ -283,7 +283,7 @@ fn style(log: &AccessLog) -> Style {
 pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let Prepared { config, assembly, bound, metrics, logs, workers } = prepared;
     let nofile = descriptors::limit();
-    let fitting = descriptors::connection_limit(nofile, workers, assembly.listeners.len());
+    let fitting = descriptors::connection_limit(nofile, workers, assembly.held_by_worker());
     let connections = config.limits.connections.unwrap_or(fitting);
     if connections > fitting {
         tracing::warn!(
@@ -308,7 +308,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
         accept_failures: Counter::new(),
         http: HttpCells::new(assembly.sites.len(), endpoints),
     }));
-    let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.listeners.len());
+    let pipes = descriptors::pipe_limit(nofile, connections, workers, assembly.held_by_worker());
     let orders = Arc::new(Orders::default());
     let (end, ended) = unbounded_channel();
     let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));

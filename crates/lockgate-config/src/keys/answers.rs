@@ -15,7 +15,7 @@ pub(super) const CACHE: Key = Key::new(
          `index-BX7d8sQk.css`) `\"1y immutable public\"`; all else is as the application says",
     ),
     r#"{ "*" = "no-cache", "/assets/*" = "1y immutable", "text/css" = "1d" }"#,
-    "How long answers may be kept, as their `Cache-Control`, also over what the application says. A policy is \
+    "How long answers may be kept, as their `Cache-Control`; what an application says itself stays. A policy is \
      `\"no-store\"`, `\"no-cache\"` (kept, but asked about each time) or a time such as `\"1h\"`, after which may stand `private` or \
      `public`, `immutable`, `must-revalidate`, `no-transform`, `s-maxage=1d`, `stale-while-revalidate=1d` and \
      `stale-if-error=1d`. In a table it stands by the path of the request (`\"/x\"`, `\"/x/*\"`), by media type \

@@ -278,14 +278,14 @@ fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
 }
 
 fn busy() -> Failure {
-    Failure::because(Fault::QueueFull, "too much waits for a disk")
+    Failure::because(Fault::Exhausted, "too much waits for a disk")
 }
 
 fn unreadable(error: Errno) -> Failure {
     let fault = match error {
         Errno::ACCESS | Errno::PERM => Fault::Forbidden,
         // It is written to all the time.
-        Errno::BUSY => Fault::QueueFull,
+        Errno::BUSY => Fault::Exhausted,
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => Fault::Exhausted,
         Errno::FBIG => {
             return Failure::because(Fault::FileUnreadable, "what is changed of it makes it too long");

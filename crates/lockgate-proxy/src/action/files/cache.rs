@@ -15,8 +15,8 @@ use super::file::File;
 
 /// Bytes of one generation: keys, contents, and what is around them.
 const BYTES: u64 = 16 << 20;
-/// Descriptors of one generation.
-pub const DESCRIPTORS: u64 = 128;
+/// Descriptors of one generation; there are two.
+pub const DESCRIPTORS: usize = 128;
 /// What an entry needs beside its key and content.
 const AROUND: u64 = 1024;
 /// Milliseconds for which an entry is taken for what the file system has.
@@ -90,7 +90,7 @@ impl Generations {
 
     /// Has the young generation take the place of the old one, if it has no room for so much more.
     fn make_room(&mut self, bytes: u64, descriptors: u64) {
-        if self.bytes + bytes > BYTES || self.descriptors + descriptors > DESCRIPTORS {
+        if self.bytes + bytes > BYTES || self.descriptors + descriptors > DESCRIPTORS as u64 {
             self.old = std::mem::take(&mut self.young);
             (self.bytes, self.descriptors) = (0, 0);
         }

@@ -116,9 +116,8 @@ impl Proxy {
             Poll::Ready(Ok(()))
         }));
         let exchanged = exchanged.await;
-        if let Some(transformation) = transformation {
-            let encoder = transformation.into_encoder();
-            encoder.map(|encoder| exchange.request.worker.encoders.borrow_mut().give_back(encoder));
+        if let Some(encoder) = transformation.and_then(Transformation::into_encoder) {
+            exchange.request.worker.encoders.borrow_mut().give_back(encoder);
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
