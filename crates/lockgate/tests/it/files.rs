@@ -18,24 +18,24 @@ use std::time::{Duration, SystemTime};
 
 use http::Method;
 use lockgate_testkit::h2::Client;
-use lockgate_testkit::{Http, Lockgate, Message};
+use lockgate_testkit::{ClientSettings, Http, Lockgate, Message};
 use tempfile::TempDir;
 
 use crate::scene::{NAME, Site, lockgate};
 
 /// When most files of tests were changed last, in seconds since 1970: long ago, so that nothing is taken for new.
-const CHANGED: u64 = 784_111_777;
+pub(crate) const CHANGED: u64 = 784_111_777;
 /// The same as HTTP writes it.
-const CHANGED_TEXT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+pub(crate) const CHANGED_TEXT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// A root, with a secret beside it.
-struct Www {
+pub(crate) struct Www {
     folder: TempDir,
-    root: PathBuf,
+    pub(crate) root: PathBuf,
 }
 
 impl Www {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -44,7 +44,7 @@ impl Www {
     }
 
     /// One with these files.
-    fn with(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let www = Self::new();
         for (name, content) in files {
             www.write(name, content);
@@ -52,12 +52,12 @@ impl Www {
         www
     }
 
-    fn path(&self, name: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn path(&self, name: impl AsRef<[u8]>) -> PathBuf {
         self.root.join(std::ffi::OsStr::from_bytes(name.as_ref()))
     }
 
     /// Writes a file where it is, and its directories; changed last at [`CHANGED`].
-    fn write(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, content).unwrap();
@@ -66,25 +66,25 @@ impl Www {
     }
 
     /// Puts a new file in the place of one, as tools do that care.
-    fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
+    pub(crate) fn replace(&self, name: &str, content: impl AsRef<[u8]>) {
         let beside = self.folder.path().join("beside");
         fs::write(&beside, content).unwrap();
         touch(&beside, CHANGED);
         fs::rename(beside, self.path(name)).unwrap();
     }
 
-    fn link(&self, target: impl AsRef<Path>, name: &str) {
+    pub(crate) fn link(&self, target: impl AsRef<Path>, name: &str) {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         symlink(target, path).unwrap();
     }
 
     /// A site for any host at `127.0.0.1:0` by plain HTTP; keys of the site may follow.
-    fn site(&self, keys: impl Display) -> String {
+    pub(crate) fn site(&self, keys: impl Display) -> String {
         format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{keys}\n", self.root.display())
     }
 
-    fn start(&self, keys: impl Display) -> Lockgate {
+    pub(crate) fn start(&self, keys: impl Display) -> Lockgate {
         lockgate().start(&self.site(keys))
     }
 }
@@ -93,16 +93,16 @@ impl Www {
 const SECRET: &str = "nobody outside may read this";
 
 /// Sets when a file was changed last.
-fn touch(path: &Path, seconds: u64) {
+pub(crate) fn touch(path: &Path, seconds: u64) {
     let file = fs::File::options().write(true).open(path).unwrap();
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
 }
 
 /// The three ways to ask.
-const WAYS: [Way; 3] = [Way::Plain, Way::Secure, Way::Http2];
+pub(crate) const WAYS: [Way; 3] = [Way::Plain, Way::Secure, Way::Http2];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     /// HTTP/1 without TLS.
     Plain,
     /// HTTP/1 over TLS.
@@ -112,47 +112,56 @@ enum Way {
 }
 
 /// A server that is asked in all three ways.
-struct Served {
-    gate: Lockgate,
+pub(crate) struct Served {
+    pub(crate) gate: Lockgate,
     site: Site,
 }
 
 impl Served {
-    fn start(www: &Www, keys: &str) -> Self {
-        let site = Site::new();
-        let secure = format!(
-            "[site.\"{NAME}:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{ cert = \"{}\" }}\nroot = \"{}\"\n{keys}\n",
-            site.cert,
-            www.root.display()
-        );
-        let gate = lockgate().start(&(www.site(keys) + &secure));
-        Self { gate, site }
+    pub(crate) fn start(www: &Www, keys: &str) -> Self {
+        Self::by(&format!("root = \"{}\"\n{keys}", www.root.display()))
     }
 
-    fn connect(&self, way: Way) -> Asking {
+    /// One that does as the keys of its site say.
+    pub(crate) fn by(keys: &str) -> Self {
+        let site = Site::new();
+        let toml = format!(
+            "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\n{keys}\n\
+             [site.\"{NAME}:0\"]\nlisten = [\"127.0.0.2\"]\ntls = {{ cert = \"{}\" }}\n{keys}\n",
+            site.cert,
+        );
+        Self { gate: lockgate().start(&toml), site }
+    }
+
+    /// A client that trusts it.
+    pub(crate) fn client(&self) -> ClientSettings {
+        self.site.client()
+    }
+
+    pub(crate) fn connect(&self, way: Way) -> Asking {
         let secure = || self.gate.at("127.0.0.2:0");
         match way {
             Way::Plain => Asking::Plain(Http::connect(self.gate.at("127.0.0.1:0"))),
             Way::Secure => {
-                Asking::Secure(Box::new(Http::over(self.site.client().connect(secure(), NAME).unwrap())))
+                Asking::Secure(Box::new(Http::over(self.client().connect(secure(), NAME).unwrap())))
             }
-            Way::Http2 => Asking::Http2(Box::new(Client::connect_tls(&self.site.client(), secure(), NAME))),
+            Way::Http2 => Asking::Http2(Box::new(Client::connect_tls(&self.client(), secure(), NAME))),
         }
     }
 }
 
 /// A connection on which one asks again and again.
-enum Asking {
+pub(crate) enum Asking {
     Plain(Http),
     Secure(Box<Http<lockgate_testkit::Tls>>),
     Http2(Box<Client>),
 }
 
 /// A field that a request has.
-type Line<'a> = (&'a str, &'a str);
+pub(crate) type Line<'a> = (&'a str, &'a str);
 
 impl Asking {
-    fn ask(&mut self, method: &str, path: &str, fields: &[Line<'_>]) -> Answer {
+    pub(crate) fn ask(&mut self, method: &str, path: &str, fields: &[Line<'_>]) -> Answer {
         match self {
             Self::Plain(http) => ask_over(http, method, path, fields),
             Self::Secure(http) => ask_over(http, method, path, fields),
@@ -170,35 +179,35 @@ impl Asking {
         }
     }
 
-    fn get(&mut self, path: &str, fields: &[Line<'_>]) -> Answer {
+    pub(crate) fn get(&mut self, path: &str, fields: &[Line<'_>]) -> Answer {
         self.ask("GET", path, fields)
     }
 }
 
 /// An answer, in whatever way it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Answer {
-    status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     /// Names in small letters.
-    fields: Vec<(String, String)>,
-    body: Vec<u8>,
+    pub(crate) fields: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Answer {
     /// The value of a field that is there at most once.
-    fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut all = self.fields.iter().filter(|(found, _)| found == name).map(|(_, value)| value.as_str());
         let first = all.next();
         assert!(all.next().is_none(), "{name} is there twice: {:?}", self.fields);
         first
     }
 
-    fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
     /// The fields without those that differ each time, and without those of the connection.
-    fn lasting(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn lasting(&self) -> Vec<(&str, &str)> {
         const PASSING: [&str; 3] = ["date", "x-request-id", "connection"];
         let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let mut fields: Vec<_> = fields.filter(|(name, _)| !PASSING.contains(name)).collect();
@@ -215,12 +224,12 @@ impl From<Message> for Answer {
     }
 }
 
-fn head(method: &str, path: &str, fields: &[Line<'_>]) -> String {
+pub(crate) fn head(method: &str, path: &str, fields: &[Line<'_>]) -> String {
     let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     format!("{method} {path} HTTP/1.1\r\nHost: {NAME}\r\n{lines}\r\n")
 }
 
-fn ask_over<S: std::io::Read + std::io::Write>(
+pub(crate) fn ask_over<S: std::io::Read + std::io::Write>(
     http: &mut Http<S>,
     method: &str,
     path: &str,
@@ -234,7 +243,7 @@ fn ask_over<S: std::io::Read + std::io::Write>(
 }
 
 /// GET on a connection of its own.
-fn get(gate: &Lockgate, path: &str, fields: &[Line<'_>]) -> Answer {
+pub(crate) fn get(gate: &Lockgate, path: &str, fields: &[Line<'_>]) -> Answer {
     ask_over(&mut Http::connect(gate.address()), "GET", path, fields)
 }
 
