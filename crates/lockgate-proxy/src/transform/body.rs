@@ -12,8 +12,11 @@ use super::Compress;
 use super::compress::{made, named};
 use crate::body::{ReadError, Source};
 
-/// Bytes that are taken at once. What they may grow to is bounded by the decoder and the changer.
+/// Bytes that a stage takes, and about as many as it gives, before what it gave goes on: a few bytes can stand for
+/// gigabytes, and nobody waits for all of them.
 const PIECE: usize = 16 * 1024;
+/// Steps without a byte that could go on; then the worker's other connections have their turn.
+const STEPS: usize = 64;
 
 /// One thing that is done to a body.
 pub enum Stage {
@@ -37,42 +40,87 @@ pub enum TransformError {
 }
 
 impl Stage {
-    fn write(&mut self, mut input: &[u8], out: &mut Vec<u8>) -> Result<(), TransformError> {
-        match self {
-            Self::Decode(decoder) => while decoder.step(&mut input, out, PIECE)? == Progress::Full {},
-            Self::Change(changer) => while changer.step(&mut input, out, PIECE)? == Progress::Full {},
-            Self::Encode(encoder) => encoder.write(input, out),
-        }
-        Ok(())
+    /// Takes from the front of `input`, which is shortened by that, and appends what is ready to `out`.
+    fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, TransformError> {
+        Ok(match self {
+            Self::Decode(decoder) => decoder.step(input, out, PIECE)?,
+            Self::Change(changer) => changer.step(input, out, PIECE)?,
+            Self::Encode(encoder) => {
+                encoder.write(std::mem::take(input), out);
+                Progress::Done
+            }
+        })
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), TransformError> {
+    /// The same when there is no more input.
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<Progress, TransformError> {
         match self {
             Self::Decode(decoder) => decoder.end()?,
-            Self::Change(changer) => while changer.finish(out, PIECE)? == Progress::Full {},
+            Self::Change(changer) => return Ok(changer.finish(out, PIECE)?),
             Self::Encode(encoder) => encoder.finish(out),
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 }
 
-/// What becomes of a body.
-pub struct Transformation {
-    stages: Vec<Stage>,
-    /// What was made and not used, from `at` on.
-    out: Vec<u8>,
+/// A stage with what it has made.
+struct Place {
+    stage: Stage,
+    /// What it has made for the next one, from `at` on.
+    made: Vec<u8>,
     at: usize,
-    /// What one stage has made for the next.
-    between: Vec<u8>,
-    /// Whether the encoder has something that no flush has brought out.
-    holds: bool,
+    /// Whether it has more to give of what it took.
+    full: bool,
+    /// Whether it has given all that there will be.
     ended: bool,
 }
 
+impl Place {
+    fn ready(&self) -> &[u8] {
+        &self.made[self.at..]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.at += count;
+        if self.at == self.made.len() {
+            self.made.clear();
+            self.at = 0;
+        }
+    }
+
+    /// Whether it can go on, with this to take; `over` if nothing follows it.
+    fn has_work(&self, input: &[u8], over: bool) -> bool {
+        !self.ended && (self.full || !input.is_empty() || over)
+    }
+
+    /// Goes on: how much of `input` was taken.
+    fn work(&mut self, input: &[u8]) -> Result<usize, TransformError> {
+        let piece = &input[..input.len().min(PIECE)];
+        if self.full || !piece.is_empty() {
+            let mut left = piece;
+            self.full = self.stage.step(&mut left, &mut self.made)? == Progress::Full;
+            return Ok(piece.len() - left.len());
+        }
+        self.ended = self.stage.finish(&mut self.made)? == Progress::Done;
+        Ok(0)
+    }
+}
+
+/// What becomes of a body: stages that take from each other, each a piece at a time, so that memory is theirs and that of a
+/// piece between two of them, whatever comes.
+pub struct Transformation {
+    places: Vec<Place>,
+    /// Whether the encoder has something that no flush has brought out.
+    holds: bool,
+    /// Whether all of the body has come.
+    over: bool,
+}
+
 impl Transformation {
-    /// By these, one after the other.
+    /// By these, one after the other; at least one.
     pub fn new(stages: Vec<Stage>) -> Self {
-        Self { stages, out: Vec::new(), at: 0, between: Vec::new(), holds: false, ended: false }
+        let place = |stage| Place { stage, made: Vec::new(), at: 0, full: false, ended: false };
+        Self { places: stages.into_iter().map(place).collect(), holds: false, over: false }
     }
 
     /// The body of `source` as it comes out.
@@ -82,41 +130,52 @@ impl Transformation {
 
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<Encoder> {
-        self.stages.into_iter().find_map(|stage| match stage {
+        self.places.into_iter().find_map(|place| match place.stage {
             Stage::Encode(encoder) => Some(encoder),
             Stage::Decode(_) | Stage::Change(_) => None,
         })
     }
 
-    /// Takes what has come of the body; `last` if that is all.
-    fn take(&mut self, input: &[u8], last: bool) -> Result<(), TransformError> {
-        let Self { stages, out, between, .. } = self;
-        let mut before: Option<Vec<u8>> = None;
-        let count = stages.len();
-        for (number, stage) in stages.iter_mut().enumerate() {
-            let mut made = if number + 1 == count { std::mem::take(out) } else { std::mem::take(between) };
-            stage.write(before.as_deref().unwrap_or(input), &mut made)?;
-            if last {
-                stage.finish(&mut made)?;
-            }
-            if number + 1 == count {
-                *out = made;
-            } else if let Some(mut spent) = before.replace(made) {
-                spent.clear();
-                *between = spent;
-            }
-        }
-        if let Some(mut spent) = before {
-            spent.clear();
-            *between = spent;
-        }
-        self.holds = !last;
-        Ok(())
+    /// What has come out.
+    fn ready(&self) -> &[u8] {
+        self.places.last().map_or(&[], Place::ready)
     }
 
+    /// Whether all has.
+    fn has_ended(&self) -> bool {
+        self.places.last().is_none_or(|place| place.ended)
+    }
+
+    /// Lets the last stage that can do so go on, with this as the input of the first: how much of that was taken. Nothing
+    /// where none can.
+    fn work(&mut self, input: &[u8]) -> Result<Option<usize>, TransformError> {
+        for number in (0..self.places.len()).rev() {
+            let (before, rest) = self.places.split_at_mut(number);
+            let Some(place) = rest.first_mut() else { break };
+            let (input, over) = match before.last() {
+                Some(before) => (before.ready(), before.ended),
+                None => (input, self.over),
+            };
+            if !place.has_work(input, over) {
+                continue;
+            }
+            self.holds |= matches!(place.stage, Stage::Encode(_));
+            let taken = place.work(input)?;
+            return Ok(Some(match before.last_mut() {
+                Some(before) => {
+                    before.consume(taken);
+                    0
+                }
+                None => taken,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Brings out what the encoder holds back.
     fn flush(&mut self) {
-        if let Some(Stage::Encode(encoder)) = self.stages.last_mut() {
-            encoder.flush(&mut self.out);
+        if let Some(Place { stage: Stage::Encode(encoder), made, .. }) = self.places.last_mut() {
+            encoder.flush(made);
         }
     }
 }
@@ -130,45 +189,42 @@ pub struct Transformed<'a, S> {
 impl<S: Source> Source for Transformed<'_, S> {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         let Self { transformation, source } = self;
-        if transformation.at == transformation.out.len() {
-            transformation.out.clear();
-            transformation.at = 0;
-        }
-        while transformation.out.is_empty() && !transformation.ended {
+        for _ in 0..STEPS {
+            if !transformation.ready().is_empty() || transformation.has_ended() {
+                return Poll::Ready(Ok(()));
+            }
+            if let Some(taken) = transformation.work(source.data())? {
+                source.consume(taken);
+                continue;
+            }
             match source.poll_data(cx) {
-                Poll::Ready(Ok(())) if source.is_over() => {
-                    transformation.take(b"", true)?;
-                    transformation.ended = true;
-                }
-                Poll::Ready(Ok(())) => {
-                    let data = source.data();
-                    let taken = data.len().min(PIECE);
-                    transformation.take(&data[..taken], false)?;
-                    source.consume(taken);
-                }
+                Poll::Ready(Ok(())) => transformation.over = source.is_over(),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 // More may come in hours: what has come must not wait for it.
                 Poll::Pending if std::mem::take(&mut transformation.holds) => transformation.flush(),
                 Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Ready(Ok(()))
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn data(&self) -> &[u8] {
-        &self.transformation.out[self.transformation.at..]
+        self.transformation.ready()
     }
 
     fn consume(&mut self, count: usize) {
-        self.transformation.at += count;
+        if let Some(place) = self.transformation.places.last_mut() {
+            place.consume(count);
+        }
     }
 
     fn is_last(&self) -> bool {
-        self.transformation.ended && self.source.trailers().is_none()
+        self.transformation.has_ended() && self.source.trailers().is_none()
     }
 
     fn is_over(&self) -> bool {
-        self.transformation.ended && self.transformation.at == self.transformation.out.len()
+        self.transformation.has_ended() && self.transformation.ready().is_empty()
     }
 
     fn taken(&self) -> u64 {
@@ -209,6 +265,17 @@ impl Compress {
         weaken(fields);
         fields.append(b"Content-Encoding", coding.token().as_bytes());
         Some((coding, self.fast_level(coding)))
+    }
+
+    /// An origin that finds the tag which [`begin`](Self::begin) has made weak says its own in a 304. Who asks must see the
+    /// one of what it has (RFC 9110 §15.4.5), or it does not know what is still good (RFC 9111 §4.3.4).
+    pub fn recall(&self, asked: &Fields, status: u16, fields: &mut Fields) {
+        let strong = fields.named(b"etag").next().filter(|tag| status == 304 && tag.starts_with(b"\""));
+        let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) else { return };
+        if asked.named(b"if-none-match").any(|tags| memchr::memmem::find(tags, &weak).is_some()) {
+            vary(fields, b"Accept-Encoding");
+            weaken(fields);
+        }
     }
 }
 

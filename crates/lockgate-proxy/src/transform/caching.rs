@@ -40,6 +40,11 @@ impl Caching {
             return;
         }
         let content_type = fields.named(b"content-type").next().unwrap_or_default().to_vec();
+        // A 304 need not have a type (RFC 9110 §15.4.5), and what it says takes the place of what was said with it.
+        let untold = status == 304 && content_type.is_empty() && !self.types.is_empty();
+        if untold && !self.paths.iter().any(|(pattern, _)| pattern.matches(path)) {
+            return;
+        }
         if let Some(said) = self.of(path, &content_type, None) {
             fields.append(b"Cache-Control", said.as_bytes());
         }

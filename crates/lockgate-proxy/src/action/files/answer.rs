@@ -7,7 +7,7 @@ use std::task::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::change::{Filled, Plan};
+use lockgate_content::change::{ChangeError, Filled, Plan};
 use lockgate_content::coding::{self, Coding as Made, Encoder};
 use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, Outcome, Validators};
@@ -126,6 +126,10 @@ impl Files {
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
+        // Each place for a value is short; the values are as long as who asks makes them.
+        if filled.length() > rewrite.max {
+            return Err(Failure::because(Fault::FileUnreadable, ChangeError::TooLong.to_string()));
+        }
         let mut answer = ResponseHead::of(hit.status);
         let fields = &mut answer.fields;
         if let Some(caching) = &hit.caching {

@@ -6,7 +6,7 @@ use std::task::{Poll, ready};
 
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
-use lockgate_http::head::{BodyLength, ResponseHead, Version};
+use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::target;
 
 use super::Proxy;
@@ -42,8 +42,7 @@ impl Proxy {
             forwarding::keeps_alive(answer.version, &answer.fields) && length != BodyLength::UntilClose;
         let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
-        let mut transformation =
-            transformed(&exchange.request, answer).filter(|_| length != BodyLength::Empty);
+        let mut transformation = transformed(&exchange.request, answer, length);
         let length = if transformation.is_some() { BodyLength::Chunked } else { length };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
@@ -151,10 +150,18 @@ impl Proxy {
     }
 }
 
-/// What changes and compresses an answer's body, if something does: its fields say so already.
-fn transformed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Transformation> {
+/// What changes and compresses an answer's body, if something does: its fields say so already, those of an answer to HEAD
+/// too.
+fn transformed(
+    request: &Request<'_>,
+    answer: &mut ResponseHead,
+    length: BodyLength,
+) -> Option<Transformation> {
     let Rules { rewrite, compress, .. } = request.rules;
-    if rewrite.is_none() && compress.is_none() {
+    let bodiless = length == BodyLength::Empty;
+    let is_head =
+        request.head.method == Method::Head && answer.fields.only(Known::ContentLength) != Some(b"0");
+    if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
         return None;
     }
     forwarding::detach(&mut answer.fields);
@@ -162,13 +169,17 @@ fn transformed(request: &Request<'_>, answer: &mut ResponseHead) -> Option<Trans
     if let Some(rewrite) = rewrite {
         rewrite.begin(&request.values, answer.status, &mut answer.fields, &mut stages);
     }
-    if let Some(compress) = compress
-        && let Some((coding, level)) = compress.begin(&request.head.fields, answer.status, &mut answer.fields)
-    {
-        let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
-        stages.push(Stage::Encode(encoder));
+    let asked = &request.head.fields;
+    if let Some(compress) = compress {
+        compress.recall(asked, answer.status, &mut answer.fields);
+        if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
+            && !bodiless
+        {
+            let encoder = request.worker.encoders.borrow_mut().take(coding, level, None);
+            stages.push(Stage::Encode(encoder));
+        }
     }
-    (!stages.is_empty()).then(|| Transformation::new(stages))
+    (!stages.is_empty() && !bodiless).then(|| Transformation::new(stages))
 }
 
 /// The changes that the route makes to an answer.
