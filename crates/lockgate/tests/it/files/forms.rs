@@ -1,5 +1,7 @@
 //! Media types, charsets, and forms of a file that were compressed before.
 
+use lockgate_content::coding::{Coded, decode_all};
+
 use super::*;
 
 #[test]
@@ -256,4 +258,141 @@ fn without_precompressed_siblings_are_files_as_any() {
     let answer = get(&gate, "/small.js", &[("Accept-Encoding", "gzip")]);
     assert_eq!((answer.body.len(), answer.field("content-encoding")), (1_000, None));
     assert_eq!(answer.field("vary"), None);
+}
+
+/// Text that compression makes much smaller, and whose places can be told apart.
+fn lines(size: usize) -> Vec<u8> {
+    let mut text = Vec::with_capacity(size + 32);
+    let mut line = 0_u64;
+    while text.len() < size {
+        text.extend_from_slice(format!("line {line} of many\n").as_bytes());
+        line += 1;
+    }
+    text.truncate(size);
+    text
+}
+
+/// What a client reads.
+fn decoded(answer: &Answer) -> Vec<u8> {
+    let coded = match answer.field("content-encoding") {
+        None => return answer.body.clone(),
+        Some("zstd") => Coded::Zstd,
+        Some("br") => Coded::Brotli,
+        Some("gzip") => Coded::Gzip,
+        Some(other) => panic!("{other} was not asked for"),
+    };
+    decode_all(coded, &answer.body, 1 << 30).unwrap()
+}
+
+/// RFC 9110 §8.4, §8.8.3.3, §9.3.2, §12.5.5, §14.2: below what is worth it, kept, kept from a descriptor, and on its way.
+#[test]
+fn what_is_compressed_here_is_the_same_file() {
+    let www = Www::new();
+    let sizes = [("/tiny.txt", 10), ("/small.txt", 5_000), ("/medium.txt", 200_000), ("/large.txt", 3 << 20)];
+    for (path, size) in sizes {
+        www.write(&path[1..], lines(size));
+    }
+    let served = Served::start(&www, "");
+    for way in WAYS {
+        let mut client = served.connect(way);
+        for (path, size) in sizes {
+            let plain = client.get(path, &[]);
+            assert!(plain.body == lines(size) && plain.field("content-encoding").is_none());
+            for coding in ["zstd", "br", "gzip"] {
+                let what = format!("{way:?} {path} {coding}");
+                let accept = ("Accept-Encoding", coding);
+                // The second time it is kept.
+                for _ in 0..2 {
+                    let answer = client.get(path, &[accept]);
+                    assert_eq!(answer.status, 200, "{what}");
+                    assert!(decoded(&answer) == lines(size), "{what}");
+                    assert_eq!(answer.field("content-encoding").is_some(), size > 1_024, "{what}");
+                    assert_eq!(
+                        answer.field("vary"),
+                        plain.field("vary"),
+                        "{what}: for caches both are of one kind"
+                    );
+                    let length = answer.field("content-length").map(|length| length.parse().unwrap());
+                    assert!(length.is_none_or(|length: usize| length == answer.body.len()), "{what}");
+                    let head = client.ask("HEAD", path, &[accept]);
+                    assert_eq!(head.status, 200);
+                    for name in
+                        ["etag", "vary", "content-encoding", "content-type", "last-modified", "cache-control"]
+                    {
+                        assert_eq!(head.field(name), answer.field(name), "{what}: HEAD's {name}");
+                    }
+                    if answer.field("content-encoding").is_none() {
+                        continue;
+                    }
+                    let etag = answer.field("etag").unwrap();
+                    assert!(
+                        etag.starts_with("W/\"") && !etag.contains(plain.field("etag").unwrap()),
+                        "{what}: {etag}"
+                    );
+                    let again = client.get(path, &[accept, ("If-None-Match", etag)]);
+                    assert_eq!((again.status, again.field("etag")), (304, Some(etag)), "{what}");
+                    assert_eq!(again.field("vary"), plain.field("vary"), "§15.4.5: {what}");
+                    // A part is one of the file, by whose strong tag it is asked for.
+                    let strong = plain.field("etag").unwrap();
+                    let part = client.get(path, &[accept, ("Range", "bytes=10-29"), ("If-Range", strong)]);
+                    assert_eq!((part.status, &*part.body), (206, &plain.body[10..30]), "{what}");
+                    assert_eq!(
+                        (part.field("etag"), part.field("content-encoding")),
+                        (Some(strong), None),
+                        "{what}"
+                    );
+                    let part = client.get(path, &[accept, ("Range", "bytes=10-29"), ("If-Range", etag)]);
+                    assert_eq!(part.status, 200, "§13.1.5: {what}");
+                    assert!(decoded(&part) == lines(size), "{what}");
+                }
+            }
+        }
+    }
+}
+
+/// A compressed form is of the file as it is now.
+#[test]
+fn what_was_compressed_is_made_anew_with_the_file() {
+    let www = Www::new();
+    for (name, size) in [("small.txt", 5_000), ("medium.txt", 200_000)] {
+        let path = format!("/{name}");
+        www.write(name, lines(size));
+        let gate = www.start("");
+        let gzip = ("Accept-Encoding", "gzip");
+        let first = get(&gate, &path, &[gzip]);
+        assert!(first.field("content-encoding") == Some("gzip") && decoded(&first) == lines(size));
+        let mut other = lines(size);
+        other.reverse();
+        www.replace(name, &other);
+        let second = lockgate_testkit::eventually("the other file", || {
+            let answer = get(&gate, &path, &[gzip]);
+            let now = decoded(&answer);
+            assert!(now == other || now == lines(size));
+            (now == other).then_some(answer)
+        });
+        assert_ne!(first.field("etag"), second.field("etag"));
+        assert_eq!(get(&gate, &path, &[gzip, ("If-None-Match", first.field("etag").unwrap())]).status, 200);
+    }
+}
+
+/// Nobody is sent what he cannot read.
+#[test]
+fn a_client_without_words_for_codings_gets_the_file() {
+    let www = Www::new();
+    www.write("a.txt", lines(5_000));
+    www.write("a.png", lines(5_000));
+    let gate = www.start("");
+    for fields in
+        [&[][..], &[("Accept-Encoding", "")], &[("Accept-Encoding", "identity")], &[("Accept-Encoding", "x")]]
+    {
+        assert!(get(&gate, "/a.txt", fields).body == lines(5_000), "{fields:?}");
+    }
+    let png = get(&gate, "/a.png", &[("Accept-Encoding", "gzip, br, zstd")]);
+    assert_eq!((png.field("content-encoding"), png.field("vary")), (None, None), "it is compressed as it is");
+    // HTTP/1.0 has no chunks: what has no length ends with the connection.
+    www.write("large.txt", lines(3 << 20));
+    let mut client = Http::connect(gate.address());
+    client.send("GET /large.txt HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n");
+    let answer = Answer::from(client.answer());
+    assert!(decoded(&answer) == lines(3 << 20));
 }
