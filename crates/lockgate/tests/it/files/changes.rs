@@ -84,30 +84,25 @@ fn http_end<S: std::io::Read + Write>(http: &mut Http<S>, len: usize) -> Vec<u8>
 fn a_file_that_is_replaced_while_it_is_sent_is_sent_whole() {
     let www = Www::new();
     let (old, new) = (bytes(1, LARGE), bytes(2, LARGE));
-    let served = {
-        www.write("large.bin", &old);
-        Served::start(&www, "")
-    };
-    let shows = |content: &[u8]| {
-        eventually("the other file", || {
-            let answer = get(&served.gate, "/large.bin", &[("Range", "bytes=0-999")]);
-            (answer.body == content[..1_000]).then_some(())
-        });
-    };
+    let served = Served::start(&www, "");
     for way in WAYS {
-        www.replace("large.bin", &old);
-        shows(&old);
         let client = served.connect(way);
-        let (slow, read) = Slow::begin(&served, &client, "/large.bin");
-        www.replace("large.bin", &new);
+        let name = format!("{way:?}.bin");
+        www.write(&name, &old);
+        let path = format!("/{name}");
+        let (slow, read) = Slow::begin(&served, &client, &path);
+        www.replace(&name, &new);
         let (read, whole) = slow.end(read);
         assert!(whole, "{way:?}: {} bytes", read.len());
         assert!(read == old, "{way:?}: all of the old one");
-        shows(&new);
+        eventually("the new file", || {
+            let answer = served.connect(way).get(&path, &[("Range", "bytes=0-999")]);
+            (answer.body == new[..1_000]).then_some(())
+        });
         // With another mode, without a name: it is the same file.
-        let (slow, read) = Slow::begin(&served, &client, "/large.bin");
-        fs::set_permissions(www.path("large.bin"), fs::Permissions::from_mode(0o600)).unwrap();
-        fs::remove_file(www.path("large.bin")).unwrap();
+        let (slow, read) = Slow::begin(&served, &client, &path);
+        fs::set_permissions(www.path(&name), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::remove_file(www.path(&name)).unwrap();
         let (read, whole) = slow.end(read);
         assert!(whole && read == new, "{way:?}: {} bytes", read.len());
     }
@@ -117,18 +112,19 @@ fn a_file_that_is_replaced_while_it_is_sent_is_sent_whole() {
 fn a_file_that_is_cut_while_it_is_sent_is_broken_off_and_never_padded() {
     let www = Www::new();
     let content = bytes(1, LARGE);
-    www.write("large.bin", &content);
     let served = Served::start(&www, "");
     for way in WAYS {
         // Of what is on its way already the kernel has the very pages, and blanks the one that it cuts: not of these.
         for len in [0, LARGE as u64 - 1] {
-            www.replace("large.bin", &content);
+            let name = format!("{way:?}-{len}.bin");
+            let file = www.write(&name, &content);
             let client = served.connect(way);
-            let (slow, read) = Slow::begin(&served, &client, "/large.bin");
-            fs::File::options().write(true).open(www.path("large.bin")).unwrap().set_len(len).unwrap();
+            let (slow, read) = Slow::begin(&served, &client, &format!("/{name}"));
+            fs::File::options().write(true).open(&file).unwrap().set_len(len).unwrap();
             let (read, whole) = slow.end(read);
             assert!(!whole, "{way:?} {len}");
             assert!(content.starts_with(&read), "{way:?} {len}: {} bytes", read.len());
+            fs::remove_file(file).unwrap();
         }
     }
     served.gate.line("why", |line| {
@@ -140,17 +136,18 @@ fn a_file_that_is_cut_while_it_is_sent_is_broken_off_and_never_padded() {
 fn a_file_that_is_overwritten_while_it_is_sent_is_broken_off() {
     let www = Www::new();
     let content = bytes(1, LARGE);
-    www.write("large.bin", &content);
     let served = Served::start(&www, "");
     for way in WAYS {
-        www.replace("large.bin", &content);
+        let name = format!("{way:?}.bin");
+        let path = www.write(&name, &content);
         let client = served.connect(way);
-        let (slow, read) = Slow::begin(&served, &client, "/large.bin");
-        let mut file = fs::File::options().write(true).open(www.path("large.bin")).unwrap();
+        let (slow, read) = Slow::begin(&served, &client, &format!("/{name}"));
+        let mut file = fs::File::options().write(true).open(&path).unwrap();
         file.rewind().unwrap();
         file.write_all(&bytes(2, LARGE)).unwrap();
         let (read, whole) = slow.end(read);
         assert!(!whole, "{way:?}: {} bytes", read.len());
+        fs::remove_file(path).unwrap();
     }
 }
 
