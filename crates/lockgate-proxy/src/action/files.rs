@@ -30,8 +30,8 @@ pub use cache::{Cache, DESCRIPTORS};
 pub use lockgate_net::files::Symlinks;
 
 use crate::answer::Fault;
-use crate::exchange::{Downstream, Exchange, Failure};
-use crate::transform::{Rewrite, Template, Types};
+use crate::exchange::{Downstream, Exchange, Failure, Request};
+use crate::transform::{Rewrite, TargetRewrite, Template, Types};
 
 use cache::Hit;
 use file::{File, Loaded};
@@ -108,10 +108,14 @@ impl Files {
 
     /// The path that is looked for, decoded.
     fn path<D>(&self, exchange: &Exchange<'_, D>) -> Result<Vec<u8>, Failure> {
-        let request = &exchange.request;
-        let mut target = Vec::new();
-        request.rules.target.write(request.pattern, &request.values, &mut target);
-        decoded(&target)
+        let Request { values, pattern, rules, .. } = &exchange.request;
+        decoded(match rules.target {
+            TargetRewrite::StripPrefix if pattern.is_prefix() => match pattern.split(values.path).1 {
+                [] => b"/",
+                rest => rest,
+            },
+            _ => values.path,
+        })
     }
 
     async fn find<D: Downstream>(
@@ -140,19 +144,19 @@ impl Files {
             attempt.render(&exchange.request.values, &mut target);
             decoded(&target)
         });
-        let wanted = Wanted { path: path.to_vec(), attempts: attempts.collect::<Result<_, _>>()?, page };
-        let before = known.as_ref().map(|hit| Before::of(hit));
-        let rewrite = exchange.request.rules.rewrite.as_ref();
-        let brought = match self.bring(&wanted, before.as_ref(), rewrite, Wait::No) {
-            Err(error) if would_wait(error) => {
-                let (files, rewrite) = (Arc::clone(self), rewrite.cloned());
-                let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
-                let brought = self.threads.submit(job).map_err(|_| busy())?;
-                let brought = exchange.guard.within(brought).await;
-                brought.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?.map_err(|_| busy())?
-            }
-            brought => brought,
+        let wanted = Wanted {
+            path: path.to_vec(),
+            asked: decoded(exchange.request.values.path)?,
+            attempts: attempts.collect::<Result<_, _>>()?,
+            page,
         };
+        let before = known.as_ref().map(|hit| Before::of(hit));
+        let mut brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
+        if matches!(brought, Err(Errno::MFILE | Errno::NFILE)) {
+            // Those that are held are only held because they may be asked for again.
+            worker.files.clear();
+            brought = self.fetch(exchange, &wanted, before.as_ref()).await?;
+        }
         match (brought.map_err(unreadable)?, known) {
             (Brought::Same, Some(hit)) => {
                 hit.confirm(now);
@@ -162,9 +166,13 @@ impl Files {
                 let rules = exchange.request.rules;
                 // The page of what is not there is not to be kept for what may come.
                 let caching = rules.cache.as_ref().filter(|_| status == 200);
-                let caching = caching.and_then(|cache| cache.of(path, &loaded.media_type, Some(&loaded.at)));
-                let caching = caching.map(Box::from);
-                let hit = Hit::new(File::new(*loaded, rules.compress.as_ref()), status, caching, now);
+                let caching = caching
+                    .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))
+                    .map(Box::from);
+                // What is asked for by a name with a dot is a page for who takes pages only.
+                let by_accept = self.spa.is_some() && name_of(path).contains(&b'.');
+                let file = File::new(*loaded, rules.compress.as_ref());
+                let hit = Hit::new(file, status, caching, by_accept, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));
                 Ok(Found::File(hit))
             }
@@ -179,6 +187,26 @@ impl Files {
                 })
             }
         }
+    }
+
+    /// Asks the file system, on a thread if that has to wait.
+    async fn fetch<D: Downstream>(
+        self: &Arc<Self>,
+        exchange: &Exchange<'_, D>,
+        wanted: &Wanted,
+        before: Option<&Before>,
+    ) -> Result<Result<Brought, Errno>, Failure> {
+        let rewrite = exchange.request.rules.rewrite.as_ref();
+        let brought = self.bring(wanted, before, rewrite, Wait::No);
+        if !brought.as_ref().is_err_and(|error| would_wait(*error)) {
+            return Ok(brought);
+        }
+        let (files, wanted, before) = (Arc::clone(self), wanted.clone(), before.cloned());
+        let rewrite = rewrite.cloned();
+        let job = move || files.bring(&wanted, before.as_ref(), rewrite.as_ref(), Wait::Yes);
+        let brought = self.threads.submit(job).map_err(|_| busy())?;
+        let brought = exchange.guard.within(brought).await;
+        brought.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?.map_err(|_| busy())
     }
 
     /// Asks the file system, and reads what is found there unless it is what was `before`.
@@ -200,7 +228,7 @@ impl Files {
                     return Ok(Brought::Same);
                 }
                 let own = absolute(&at);
-                let path = if instead { &own } else { &wanted.path };
+                let path = if instead { &own } else { &wanted.asked };
                 let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
                 if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
                     loaded.change(rewrite, wait)?;
@@ -227,6 +255,7 @@ impl Files {
 }
 
 /// What a file was when it was read.
+#[derive(Clone)]
 struct Before {
     at: Vec<u8>,
     own: Stamp,
@@ -272,9 +301,14 @@ fn decoded(target: &[u8]) -> Result<Vec<u8>, Failure> {
 /// Whether a request may be for a page that an application makes: scripts and images that are not there are missed by
 /// their names, and a page in place of them would be an error that is harder to find.
 fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
-    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let name = name_of(path);
     let mut accepts = exchange.request.head.fields.named(b"accept");
     !name.contains(&b'.') || accepts.any(|accept| memchr::memmem::find(accept, b"text/html").is_some())
+}
+
+/// What stands behind the last slash.
+fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }
 
 fn busy() -> Failure {

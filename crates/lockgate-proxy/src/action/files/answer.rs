@@ -436,6 +436,9 @@ impl Said<'_> {
         let file = &hit.file;
         let mut answer = ResponseHead::of(*status);
         let fields = &mut answer.fields;
+        if hit.by_accept {
+            fields.append(b"Vary", b"Accept");
+        }
         if file.varies() {
             fields.append(b"Vary", b"Accept-Encoding");
         }
@@ -444,7 +447,8 @@ impl Said<'_> {
             if !etag.starts_with(b"W/") {
                 fields.append(b"Accept-Ranges", b"bytes");
             }
-            if let Some(caching) = &hit.caching {
+            // What was asked for in vain may be there later (RFC 9111 §3).
+            if let Some(caching) = hit.caching.as_ref().filter(|_| *status != 416) {
                 fields.append(b"Cache-Control", caching.as_bytes());
             }
             fields.append(b"ETag", etag);

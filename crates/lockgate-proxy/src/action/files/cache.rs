@@ -30,14 +30,22 @@ pub(super) struct Hit {
     pub(super) status: u16,
     /// The value of Cache-Control, if it has one.
     pub(super) caching: Option<Box<str>>,
+    /// Whether another Accept may have led to something else.
+    pub(super) by_accept: bool,
     checked: Cell<u64>,
     /// The heads of whole answers, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
 
 impl Hit {
-    pub(super) fn new(file: Rc<File>, status: u16, caching: Option<Box<str>>, now: u64) -> Rc<Self> {
-        Rc::new(Self { file, status, caching, checked: Cell::new(now), heads: Default::default() })
+    pub(super) fn new(
+        file: Rc<File>,
+        status: u16,
+        caching: Option<Box<str>>,
+        by_accept: bool,
+        now: u64,
+    ) -> Rc<Self> {
+        Rc::new(Self { file, status, caching, by_accept, checked: Cell::new(now), heads: Default::default() })
     }
 
     /// Whether it needs no look.
@@ -125,6 +133,11 @@ impl Cache {
         generations.key(place, path);
         generations.young.remove(&*generations.key);
         generations.old.remove(&*generations.key);
+    }
+
+    /// Lets go of everything: descriptors have run out, and these are not needed.
+    pub(super) fn clear(&self) {
+        *self.generations.borrow_mut() = Generations::default();
     }
 
     /// An entry has grown by something that was made of it.

@@ -185,6 +185,8 @@ impl Delivery {
                     match ready!(down.poll_file(cx, part, last && wanted == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(descriptor, *offset, wanted.min(COPIED), Wait::No) {
+                            // It may have been written over since it was looked at.
+                            Ok(_) if !form.is_unchanged() => return Poll::Ready(Err(Broken::Changed)),
                             Ok(read) => {
                                 self.piece = read;
                                 self.piece.len() as u64

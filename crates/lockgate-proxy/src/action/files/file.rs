@@ -28,6 +28,8 @@ const KEPT: u64 = 1 << 20;
 pub(super) struct Loaded {
     /// Its path below the root.
     pub(super) at: Vec<u8>,
+    /// The path that rules by path go by: what was asked for, or its own where it stands for what is not there.
+    pub(super) path: Vec<u8>,
     pub(super) own: Form,
     /// In the order of [`CODINGS`].
     pub(super) siblings: [Option<Form>; CODINGS.len()],
@@ -57,6 +59,7 @@ impl Loaded {
         }
         Ok(Self {
             at: at.to_vec(),
+            path: path.to_vec(),
             own,
             siblings,
             media_type: files.media_type(path, at),

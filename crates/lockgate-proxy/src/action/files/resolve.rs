@@ -62,8 +62,10 @@ fn file(root: &Root, at: Vec<u8>) -> Result<Option<Resolved>, Errno> {
 /// A question: what is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
-    /// The decoded path.
+    /// The decoded path, without what is stripped.
     pub(super) path: Vec<u8>,
+    /// The same as it was asked for, which rules by path go by.
+    pub(super) asked: Vec<u8>,
     /// What is tried instead of it, in this order; empty where it is the path alone.
     pub(super) attempts: Vec<Vec<u8>>,
     /// Whether the application's page may stand for it.
