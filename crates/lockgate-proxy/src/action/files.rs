@@ -228,7 +228,8 @@ impl Files {
                     return Ok(Brought::Same);
                 }
                 let own = absolute(&at);
-                let path = if instead { &own } else { &wanted.asked };
+                let stands_for_it = instead || !wanted.attempts.is_empty();
+                let path = if stands_for_it { &own } else { &wanted.asked };
                 let mut loaded = Loaded::load(self, &root, path, &at, wait)?;
                 if let Some(rewrite) = rewrite.filter(|rewrite| rewrite.takes(&loaded.media_type)) {
                     loaded.change(rewrite, wait)?;

@@ -179,11 +179,15 @@ impl<'s> Serving<'s> {
         self.admit(route, head, length, seen).await?;
         down.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.
-        let asked = if route.rules.request_headers.is_empty() {
+        let rewrite = route.rules.rewrite.as_ref().filter(|_| matches!(route.action, Action::Proxy(_)));
+        let asked = if route.rules.request_headers.is_empty() && rewrite.is_none() {
             first
         } else {
             let host = host(&first, || self.addresses(down)).into_owned();
             self.transform(route, &host, head, seen);
+            if let Some(rewrite) = rewrite {
+                rewrite.ask(&mut head.fields);
+            }
             asked(head).map_err(|error| Refusal::malformed(&error))?
         };
         let host = host(&asked, || self.addresses(down));

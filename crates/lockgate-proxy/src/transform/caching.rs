@@ -51,26 +51,28 @@ impl Caching {
     }
 }
 
-/// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`, `index-BX7d8sQk.css`. Between
-/// the last two of `.` and `-`, and before the extension, stand at least eight letters and digits, among them a digit, and
-/// unless all are hexadecimal also letters of both cases.
+/// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`, `index-BX7d8sQk.css`. Behind
+/// the last `.` or `-` before the extension stand at least eight hexadecimal digits, with a letter unless they are sixteen;
+/// or at least eight letters and digits that change between these and between both cases at least four times, as no word
+/// with a number does. Pages have none: they are what is asked for by name.
 pub fn has_hash(name: &[u8]) -> bool {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let Some(dot) = memchr::memrchr(b'.', name) else { return false };
+    if [&b".html"[..], b".htm", b".xhtml"].contains(&&name[dot..]) {
+        return false;
+    }
     let stem = name[..dot].strip_suffix(b".min").unwrap_or(&name[..dot]);
     let Some(before) = stem.iter().rposition(|byte| matches!(byte, b'.' | b'-')) else { return false };
     let hash = &stem[before + 1..];
+    if before == 0 || hash.len() < 8 || !hash.iter().any(u8::is_ascii_digit) {
+        return false;
+    }
+    if hash.iter().all(u8::is_ascii_hexdigit) {
+        return hash.iter().any(u8::is_ascii_alphabetic) || hash.len() >= 16;
+    }
+    let kind = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_uppercase());
     let word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let has = |is: fn(&u8) -> bool| hash.iter().any(is);
-    hash.len() >= 8
-        && before > 0
-        && hash.iter().all(word)
-        && has(u8::is_ascii_digit)
-        && match hash.iter().all(u8::is_ascii_hexdigit) {
-            // A date is none.
-            true => has(u8::is_ascii_alphabetic) || hash.len() >= 16,
-            false => has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase),
-        }
+    hash.iter().all(word) && hash.windows(2).filter(|pair| kind(&pair[0]) != kind(&pair[1])).count() >= 4
 }
 
 #[cfg(test)]
@@ -99,6 +101,10 @@ mod tests {
             "photo-IMG20261122.jpg",
             "a.b",
             "decade-accede.css",
+            "book-Chapter1.pdf",
+            "guide-Version2.pdf",
+            "IMG-Photo2024a.jpg",
+            "page.3f2a9c1b.html",
             "",
         ] {
             assert!(!has_hash(name.as_bytes()), "{name}");

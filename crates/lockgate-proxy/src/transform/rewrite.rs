@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use lockgate_content::change::{Changer, Changes, Document};
 use lockgate_content::coding::{Coded, Decoder};
 use lockgate_http::date::Calendar;
-use lockgate_http::fields::Fields;
+use lockgate_http::fields::{Fields, Known};
 
 use super::body::{self, Stage};
 use super::media_range::MediaRange;
@@ -54,6 +54,21 @@ impl Rewrite {
     /// The values for one request.
     pub fn fill(&self, request: &Values<'_>) -> Vec<Vec<u8>> {
         self.values.iter().map(|value| value.of(request)).collect()
+    }
+
+    /// Has a request ask for what can be changed: the whole, and in a coding that can be undone.
+    pub fn ask(&self, fields: &mut Fields) {
+        fields.remove(Known::Range);
+        fields.remove(Known::IfRange);
+        let known = |element: &&[u8]| {
+            let name = element.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+            name.eq_ignore_ascii_case(b"identity") || Coded::of(name).is_some()
+        };
+        let elements = || fields.tokens(Known::AcceptEncoding);
+        if !elements().all(|element| known(&element)) {
+            let kept = elements().filter(known).collect::<Vec<_>>().join(&b", "[..]);
+            fields.set(Known::AcceptEncoding, &kept);
+        }
     }
 
     /// What changes an origin's answer as it comes, if something does; its fields are made to say so. Parts are not changed:

@@ -41,13 +41,25 @@ struct Values<'a> {
 impl Values<'_> {
     /// A text with its placeholders; other braces are text.
     fn template(&mut self, text: &str) -> Template {
+        self.read(text, false)
+    }
+
+    /// The same where `${name}` is a group's.
+    fn template_beside_groups(&mut self, text: &str) -> Template {
+        self.read(text, true)
+    }
+
+    fn read(&mut self, text: &str, groups: bool) -> Template {
         let mut parts = Vec::new();
         let mut plain = String::new();
         let mut rest = text;
         while let Some(open) = rest.find('{') {
             plain.push_str(&rest[..open]);
             rest = &rest[open..];
+            // Of two dollars before it, the one is written by the other.
+            let dollars = plain.bytes().rev().take_while(|byte| *byte == b'$').count();
             let name = rest[1..].find(['{', '}']).filter(|end| rest.as_bytes()[end + 1] == b'}');
+            let name = name.filter(|_| !groups || dollars % 2 == 0);
             match name.and_then(|end| self.part(&rest[1..=end]).map(|part| (end, part))) {
                 Some((end, part)) => {
                     if !plain.is_empty() {
@@ -111,7 +123,8 @@ pub(super) fn rewrite(
                 rules.push((rule_of, &rule.at));
             }
             BodyChange::Pattern { pattern, with } => {
-                let rule_of = Rule::Pattern { pattern: pattern.clone(), with: values.template(with) };
+                let with = values.template_beside_groups(with);
+                let rule_of = Rule::Pattern { pattern: pattern.clone(), with };
                 rules.push((rule_of, &rule.at));
             }
             BodyChange::Select { selector, edit } => {

@@ -126,6 +126,10 @@ impl Files {
         let values = rewrite.fill(&request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
+        // Values are the client's, and may have thousands of places.
+        if filled.length() > rewrite.max {
+            return Err(Failure::because(Fault::FileUnreadable, "its values make it too long"));
+        }
         // Each place for a value is short; the values are as long as who asks makes them.
         if filled.length() > rewrite.max {
             return Err(Failure::because(Fault::FileUnreadable, ChangeError::TooLong.to_string()));
