@@ -9,6 +9,7 @@ mod pools;
 mod rules;
 mod sites;
 mod tls;
+mod values;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,10 +26,10 @@ use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
 
+use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::Resolver;
 
-use changes::FetchedValues;
 use pools::Pools;
 use sites::Sites;
 use tls::Rings;
@@ -51,6 +52,8 @@ pub(crate) struct Assembly {
     pub(crate) resolver: Resolver,
     /// Every endpoint that is to be checked.
     pub(crate) prober: Prober,
+    /// Every value that is to be fetched.
+    pub(crate) fetcher: Fetcher,
     /// Files of users, each once.
     pub(crate) checkers: Vec<Arc<Checker>>,
 }
@@ -127,18 +130,12 @@ pub(crate) struct Planned {
 /// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
     let mistakes = Mistakes { report, failed: false };
-    let (rings, pools) = (Rings::default(), Pools::default());
-    let mut assembler = Assembler {
-        config,
-        mistakes,
-        rings,
-        pools,
-        sites: Sites::default(),
-        fetched: FetchedValues::of(config),
-    };
+    let (rings, mut pools) = (Rings::default(), Pools::default());
+    let fetcher = values::fetcher(&config.values, &mut pools.resolver);
+    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites: Sites::default() };
     let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
     listeners.extend(assembler.site_listeners());
-    let Assembler { mistakes, rings, pools, sites, .. } = assembler;
+    let Assembler { mistakes, rings, pools, fetcher, sites, .. } = assembler;
     let Pools { all, connectors, resolver, prober, .. } = pools;
     let (upstreams, checkers) = sites.shared();
     (!mistakes.failed).then(|| Assembly {
@@ -150,6 +147,7 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         rings: rings.all(),
         resolver,
         prober,
+        fetcher,
         checkers,
     })
 }
@@ -159,8 +157,8 @@ struct Assembler<'a> {
     mistakes: Mistakes<'a>,
     rings: Rings,
     pools: Pools,
+    fetcher: Fetcher,
     sites: Sites,
-    fetched: FetchedValues,
 }
 
 /// What is wrong, and whether anything that is found forbids to start.

@@ -1,11 +1,13 @@
 //! The `lockgate` command.
 
 mod assemble;
+mod background;
 mod check;
 mod cli;
 mod descriptors;
 mod echo_app;
 mod exposition;
+mod fetcher;
 mod load;
 mod log_writer;
 mod metrics_server;

@@ -3,20 +3,21 @@
 //! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it reads one flag.
 
 mod channel;
-mod check;
+pub(crate) mod check;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use lockgate_proxy::upstream::{Health, Member, Pool, Random, Transition};
-use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
 
+use crate::background::Background;
+
+pub(crate) use channel::Channel;
 use check::Wrong;
 pub(crate) use check::{Ask, Check, Request};
 
@@ -72,11 +73,6 @@ impl Standings {
     }
 }
 
-/// The thread that checks; dropping this ends it.
-pub(crate) struct Probing {
-    _end: oneshot::Sender<()>,
-}
-
 impl Prober {
     /// Checks every member of `pool` as `check` says.
     pub(crate) fn watch(&mut self, pool: &Arc<Pool>, check: Check) {
@@ -93,27 +89,20 @@ impl Prober {
         Standings(self.probes.clone().into())
     }
 
-    /// Starts the thread, with the first check of each member at once; `None` when there is nothing to check.
+    /// Starts the thread that checks, with the first check of each member at once; `None` when there is nothing to check.
     ///
     /// # Errors
     /// When there can be no thread or no runtime.
-    pub(crate) fn start(self) -> io::Result<Option<Probing>> {
+    pub(crate) fn start(self) -> io::Result<Option<Background>> {
         if self.probes.is_empty() {
             return Ok(None);
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (end, ended) = oneshot::channel();
-        thread::Builder::new().name("prober".into()).spawn(move || {
-            let tasks = LocalSet::new();
+        let begin = |tasks: &LocalSet| {
             for probe in self.probes {
                 tasks.spawn_local(probe.keep_checking());
             }
-            // What is left of the checks is dropped with the runtime.
-            tasks.block_on(&runtime, async {
-                let _ = ended.await;
-            });
-        })?;
-        Ok(Some(Probing { _end: end }))
+        };
+        Background::start("prober", begin).map(Some)
     }
 }
 

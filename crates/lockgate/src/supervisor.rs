@@ -25,7 +25,7 @@ use crate::signals::{Asked, Signals};
 use crate::start::{self, Logs, Prepared, SocketFile};
 use crate::watch::Watch;
 use crate::worker::{Order, Orders};
-use crate::{operator_log, print, resolver, state, systemd};
+use crate::{fetcher, operator_log, print, resolver, state, systemd};
 
 /// For a log to be written by a disk that does not hang.
 const HONEST_DISK: Duration = Duration::from_millis(200);
@@ -72,6 +72,11 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     // A connection that came before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
     resolving.first_answers(resolver::PATIENCE).await;
+    // What pages show is there with the first of them.
+    let fetching = std::mem::take(&mut prepared.assembly.fetcher).start()?;
+    if let Some(fetching) = &fetching {
+        fetching.first_tries(fetcher::PATIENCE).await;
+    }
     // What takes a descriptor takes it before the first connection can have the last one.
     let watch = Watch::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared)?;

@@ -116,7 +116,7 @@ pub(super) const VALUE: &[Key] = &[
         Duration { min: 1_000 },
         Is(r#""10s""#),
         r#""1m""#,
-        "How often it is looked for anew. What cannot be had leaves the last one in place. At most 64 KB are taken.",
+        "How often it is looked for anew. What cannot be had, or is longer than 64 KB, leaves the last one in place; an answer has 5 seconds.",
     )
     .with(r#"file = "/etc/version""#),
     Key::new("default", Line, Absent("nothing"), r#""1.0""#, "What it is until it was had once.")

@@ -290,8 +290,8 @@ pub fn is_fixed(fields: &Fields) -> bool {
 /// Takes out what was said of the bytes that are no longer these: their number, their parts, their coding, their digests.
 pub fn became_another(fields: &mut Fields) {
     fields.remove(Known::ContentLength);
-    let gone: [&[u8]; 5] =
-        [b"accept-ranges", b"content-encoding", b"content-md5", b"digest", b"content-digest"];
+    let gone: [&[u8]; 6] =
+        [b"accept-ranges", b"content-encoding", b"content-md5", b"digest", b"content-digest", b"repr-digest"];
     fields.retain(|field| !gone.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
 }
 

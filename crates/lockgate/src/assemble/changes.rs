@@ -1,38 +1,23 @@
 //! What a route changes of bodies, as it runs.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use arc_swap::ArcSwap;
 use lockgate_config as config;
 use lockgate_config::{BodyChange, Code, ElementEdit};
 use lockgate_content::change::{Changes, Edit, Part, Rule, Template};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::transform::rewrite::{Fetched, Value};
+use lockgate_proxy::transform::rewrite::Value;
 use lockgate_proxy::transform::{self, Purpose, Rewrite};
 
 use super::{Mistakes, answers};
-
-/// Values that are kept up to date, by their names.
-#[derive(Default)]
-pub(super) struct FetchedValues(HashMap<String, Fetched>);
-
-impl FetchedValues {
-    pub(super) fn of(config: &config::Config) -> Self {
-        let value = |value: &config::FetchedValue| {
-            let text = value.default.clone().into_bytes().into_boxed_slice();
-            (value.name.clone(), Arc::new(ArcSwap::from_pointee(text)))
-        };
-        Self(config.values.iter().map(value).collect())
-    }
-}
+use crate::fetcher::Fetcher;
 
 /// The values of one route while its rules are read.
 struct Values<'a> {
     pattern: &'a Pattern,
-    fetched: &'a FetchedValues,
+    fetcher: &'a Fetcher,
     /// By what stands between the braces.
     names: Vec<String>,
     values: Vec<Value>,
@@ -91,7 +76,7 @@ impl Values<'_> {
             "time" => Value::Time,
             "counter" => Value::Counter(AtomicU64::new(0)),
             _ => match name.strip_prefix("value:") {
-                Some(fetched) => Value::Fetched(Arc::clone(self.fetched.0.get(fetched)?)),
+                Some(fetched) => Value::Fetched(self.fetcher.fetched(fetched)?),
                 None => {
                     let text = format!("{{{name}}}");
                     let template = transform::Template::parse(&text, Purpose::Text, self.pattern).ok()?;
@@ -111,9 +96,9 @@ pub(super) fn rewrite(
     mistakes: &mut Mistakes<'_>,
     written: &config::BodyRewrite,
     pattern: &Pattern,
-    fetched: &FetchedValues,
+    fetcher: &Fetcher,
 ) -> Option<Arc<Rewrite>> {
-    let mut values = Values { pattern, fetched, names: Vec::new(), values: Vec::new() };
+    let mut values = Values { pattern, fetcher, names: Vec::new(), values: Vec::new() };
     // One that sets several attributes is several.
     let mut rules = Vec::new();
     for rule in &written.rules {

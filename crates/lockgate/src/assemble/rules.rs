@@ -23,8 +23,8 @@ use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
 };
 
-use super::changes::{self, FetchedValues};
-use super::{Mistakes, answers, millis};
+use super::{Mistakes, answers, changes, millis};
+use crate::fetcher::Fetcher;
 
 /// The longest page of an error: every failure sends one.
 const LONGEST_PAGE: u64 = 1 << 20;
@@ -57,7 +57,7 @@ impl Guards {
         mistakes: &mut Mistakes<'_>,
         route: &config::Route,
         pattern: &Pattern,
-        fetched: &FetchedValues,
+        fetcher: &Fetcher,
     ) -> Option<Rules> {
         let written = &route.rules;
         // All of them before the first that fails ends it: every mistake is told at once.
@@ -87,7 +87,7 @@ impl Guards {
                 None => None,
             },
             rewrite: match &written.rewrite_body {
-                Some(changes) => Some(changes::rewrite(mistakes, changes, pattern, fetched)?),
+                Some(changes) => Some(changes::rewrite(mistakes, changes, pattern, fetcher)?),
                 None => None,
             },
             compress: written.compress.as_ref().map(answers::compress),

@@ -248,7 +248,7 @@ impl Assembler<'_> {
             }
             config::Action::Respond(answer) => rules::respond(&mut self.mistakes, route, &pattern, answer),
         };
-        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern, &self.fetched);
+        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern, &self.fetcher);
         Some((pattern, site::Route { name: route.name.clone(), action: action?, rules: rules? }))
     }
 

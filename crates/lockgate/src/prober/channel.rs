@@ -10,14 +10,14 @@ use lockgate_net::tls::session::Session;
 const READ: usize = 16 * 1024;
 
 /// A connection, and what of its records is unread.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     socket: Socket,
     tls: Option<(Box<Session>, Vec<u8>)>,
 }
 
 impl Channel {
     /// Over `socket`, under `session` if there is one.
-    pub(super) fn new(socket: Socket, session: Option<Box<Session>>) -> Self {
+    pub(crate) fn new(socket: Socket, session: Option<Box<Session>>) -> Self {
         let tls = session.map(|mut session| {
             let partial = session.take_partial();
             (session, partial)
@@ -26,7 +26,7 @@ impl Channel {
     }
 
     /// Sends all of it.
-    pub(super) async fn send(&mut self, text: &[u8]) -> io::Result<()> {
+    pub(crate) async fn send(&mut self, text: &[u8]) -> io::Result<()> {
         match &mut self.tls {
             None => send(&self.socket, text).await,
             Some((session, _)) => {
@@ -38,7 +38,7 @@ impl Channel {
     }
 
     /// Appends what comes next to `received`; false at the end.
-    pub(super) async fn receive(&mut self, received: &mut Vec<u8>) -> io::Result<bool> {
+    pub(crate) async fn receive(&mut self, received: &mut Vec<u8>) -> io::Result<bool> {
         let Some((session, wire)) = &mut self.tls else { return receive(&self.socket, received).await };
         let early = session.take_early();
         received.extend_from_slice(&early);
@@ -69,7 +69,7 @@ impl Channel {
     }
 
     /// Says goodbye where TLS has a word for it.
-    pub(super) async fn close(mut self) {
+    pub(crate) async fn close(mut self) {
         if let Some((session, _)) = &mut self.tls {
             let mut farewell = Vec::new();
             session.seal_close(&mut farewell);

@@ -82,7 +82,7 @@ pub(crate) struct Request {
 
 /// What is wrong with an endpoint.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     #[error("its name does not resolve")]
     Unresolved,
     #[error("cannot connect: {0}")]
@@ -141,7 +141,7 @@ impl Check {
     /// What is wrong with it.
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
         let whole = async {
-            let (socket, target) = self.connect(endpoint).await?;
+            let (socket, target) = connect(endpoint.place(), self.port, self.timeout).await?;
             let host = host(endpoint.place(), &target, self.tls.is_some());
             let session = self.secure(endpoint, &socket).await?;
             match &self.ask {
@@ -158,31 +158,6 @@ impl Check {
             }
         };
         timeout(self.timeout, whole).await.unwrap_or(Err(Wrong::Late(self.timeout)))
-    }
-
-    async fn connect(&self, endpoint: &Endpoint) -> Result<(Socket, Target), Wrong> {
-        let targets = endpoint.place().targets();
-        let share = self.timeout / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-        let mut wrong = Wrong::Unresolved;
-        for target in targets {
-            let target = match (target, self.port) {
-                (Target::Tcp(mut address), Some(port)) => {
-                    address.set_port(port);
-                    Target::Tcp(address)
-                }
-                (target, _) => target,
-            };
-            match timeout(share, dial(&target)).await {
-                Ok(Ok(socket)) => return Ok((socket, target)),
-                Ok(Err(error)) => wrong = Wrong::Unreachable(error),
-                Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
-            }
-        }
-        if let Place::Name(name) = endpoint.place() {
-            // Perhaps it has moved.
-            name.failed();
-        }
-        Err(wrong)
     }
 
     /// The TLS of a connection, if it has any; what goes before everything else goes before that.
@@ -202,12 +177,42 @@ impl Check {
             channel.send(&self.preface).await?;
         }
         if let Some(request) = request {
-            channel.send(&request.encode(host)).await?;
+            channel.send(&encode(&request.method, &request.path, host, AGENT)).await?;
             request.read_answer(&mut channel).await?;
         }
         channel.close().await;
         Ok(())
     }
+}
+
+/// Connects to the first of its addresses that can be, at `port` if it is another; each has its share of the time.
+pub(crate) async fn connect(
+    place: &Place,
+    port: Option<u16>,
+    within: Duration,
+) -> Result<(Socket, Target), Wrong> {
+    let targets = place.targets();
+    let share = within / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
+    let mut wrong = Wrong::Unresolved;
+    for target in targets {
+        let target = match (target, port) {
+            (Target::Tcp(mut address), Some(port)) => {
+                address.set_port(port);
+                Target::Tcp(address)
+            }
+            (target, _) => target,
+        };
+        match timeout(share, dial(&target)).await {
+            Ok(Ok(socket)) => return Ok((socket, target)),
+            Ok(Err(error)) => wrong = Wrong::Unreachable(error),
+            Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
+        }
+    }
+    if let Place::Name(name) = place {
+        // Perhaps it has moved.
+        name.failed();
+    }
+    Err(wrong)
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
@@ -224,80 +229,86 @@ fn host(place: &Place, target: &Target, tls: bool) -> String {
 }
 
 impl Request {
-    fn encode(&self, host: &str) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
-        encode::request_line(&mut out, self.method.as_bytes(), self.path.as_bytes(), None);
-        for (name, value) in
-            [("Host", host), ("User-Agent", AGENT), ("Accept", "*/*"), ("Connection", "close")]
-        {
-            encode::field(&mut out, name.as_bytes(), value.as_bytes());
-        }
-        encode::end(&mut out);
-        out
-    }
-
     async fn read_answer(&self, channel: &mut Channel) -> Result<(), Wrong> {
-        let (mut received, mut head, mut progress) =
-            (Vec::new(), ResponseHead::default(), parse::Progress::default());
-        let mut interim = 0;
-        loop {
-            let parsed = parse::response(&received, &mut progress, &Limits::default(), &mut head)?;
-            if let Some(used) = parsed {
-                received.drain(..used);
-                if !head.is_interim() {
-                    break;
-                }
-                interim += used;
-                if interim > ANSWER_MAX {
-                    return Err(Wrong::TooLong);
-                }
-            } else if !channel.receive(&mut received).await? {
-                return Err(Wrong::Ended);
-            }
-        }
+        let (head, received) = read_head(channel).await?;
         if !self.statuses.iter().any(|range| range.contains(&head.status)) {
             return Err(Wrong::Status(head.status));
         }
         let length = framing::response(Method::of(self.method.as_bytes()), &head)?;
-        match &self.body {
-            None => Ok(()),
-            Some(expected) if expected.is_empty() => Ok(()),
-            Some(expected) => look_for(expected, Decoder::new(length), received, channel).await,
+        let Some(expected) = self.body.as_ref().filter(|expected| !expected.is_empty()) else {
+            return Ok(());
+        };
+        let body = read_body(Decoder::new(length), received, channel, BODY_MAX, |body, new| {
+            // What was looked through before cannot have it, but for an end that is its beginning.
+            let from = new.saturating_sub(expected.len());
+            contains(body.get(from..).unwrap_or_default(), expected)
+        });
+        if contains(&body.await?, expected) { Ok(()) } else { Err(Wrong::Lacking) }
+    }
+}
+
+/// A request without a body, which is the only one of its connection.
+pub(crate) fn encode(method: &str, path: &str, host: &str, agent: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    encode::request_line(&mut out, method.as_bytes(), path.as_bytes(), None);
+    for (name, value) in [("Host", host), ("User-Agent", agent), ("Accept", "*/*"), ("Connection", "close")] {
+        encode::field(&mut out, name.as_bytes(), value.as_bytes());
+    }
+    encode::end(&mut out);
+    out
+}
+
+/// Reads the head of the answer, and what came behind it.
+pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Vec<u8>), Wrong> {
+    let (mut received, mut head, mut progress) =
+        (Vec::new(), ResponseHead::default(), parse::Progress::default());
+    let mut interim = 0;
+    loop {
+        let parsed = parse::response(&received, &mut progress, &Limits::default(), &mut head)?;
+        if let Some(used) = parsed {
+            received.drain(..used);
+            if !head.is_interim() {
+                return Ok((head, received));
+            }
+            interim += used;
+            if interim > ANSWER_MAX {
+                return Err(Wrong::TooLong);
+            }
+        } else if !channel.receive(&mut received).await? {
+            return Err(Wrong::Ended);
         }
     }
 }
 
-/// Reads the body as far as it must.
-async fn look_for(
-    expected: &[u8],
+/// Reads the body of which `received` is the beginning: all of it, or its first `most` bytes, or until it is enough. That is
+/// asked with what there is and where the new part of it begins.
+pub(crate) async fn read_body(
     mut decoder: Decoder,
     mut received: Vec<u8>,
     channel: &mut Channel,
-) -> Result<(), Wrong> {
+    most: usize,
+    enough: impl Fn(&[u8], usize) -> bool,
+) -> Result<Vec<u8>, Wrong> {
     let (mut body, mut trailers, mut all, mut at) = (Vec::new(), Fields::default(), received.len(), 0);
     loop {
         let rest = received.get(at..).unwrap_or_default();
         match decoder.decode(rest, &Limits::default(), &mut trailers)? {
             Part::Data(range) => {
-                // What was looked through before cannot have it, but for an end that is its beginning.
-                let from = body.len().saturating_sub(expected.len());
+                let new = body.len();
                 body.extend_from_slice(rest.get(range.clone()).unwrap_or_default());
-                body.truncate(BODY_MAX);
-                if contains(body.get(from..).unwrap_or_default(), expected) {
-                    return Ok(());
-                }
-                if body.len() == BODY_MAX {
-                    return Err(Wrong::Lacking);
+                body.truncate(most);
+                if body.len() == most || enough(&body, new) {
+                    return Ok(body);
                 }
                 at += range.end;
             }
-            Part::End(_) => return Err(Wrong::Lacking),
+            Part::End(_) => return Ok(body),
             Part::More(used) => {
                 received.drain(..at + used);
                 at = 0;
                 let before = received.len();
                 if !channel.receive(&mut received).await? {
-                    return Err(if decoder.may_close() { Wrong::Lacking } else { Wrong::Ended });
+                    return if decoder.may_close() { Ok(body) } else { Err(Wrong::Ended) };
                 }
                 all += received.len() - before;
                 if all > ANSWER_MAX {

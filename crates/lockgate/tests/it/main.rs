@@ -24,3 +24,4 @@ mod seen;
 mod sites;
 mod tidy;
 mod tls;
+mod values;

@@ -1,0 +1,27 @@
+//! Values that are looked for while running: where from, by whom, how often.
+
+use lockgate_config as config;
+use lockgate_proxy::upstream::Place;
+
+use crate::fetcher::{Fetcher, Source, Url};
+use crate::resolver::Resolver;
+
+/// Everything that is to be fetched; `resolver` gets the names of whom it is asked for.
+pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) -> Fetcher {
+    let mut fetcher = Fetcher::default();
+    for value in values {
+        let source = match &value.source {
+            config::ValueSource::File(path) => Source::File(path.clone()),
+            config::ValueSource::Url(url) => {
+                let place = match &url.addr {
+                    config::EndpointAddr::Ip(address) => Place::Ip(*address),
+                    config::EndpointAddr::Unix(path) => Place::Unix(path.clone()),
+                    config::EndpointAddr::Name { host, port } => Place::Name(resolver.register(host, *port)),
+                };
+                Source::Url(Url { place, host: url.host.clone(), path: url.path.clone() })
+            }
+        };
+        fetcher.keep(&value.name, source, value.every, &value.default);
+    }
+    fetcher
+}

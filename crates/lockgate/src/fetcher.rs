@@ -1,0 +1,213 @@
+//! Values that pages show, from files and URLs: one thread for the process, which looks for each of them again and again.
+//!
+//! Resolves no names: it uses what the resolver has published. A worker never waits for it; it reads what was had last.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use lockgate_http::h1::body::Decoder;
+use lockgate_http::h1::framing;
+use lockgate_http::head::Method;
+use lockgate_proxy::transform::rewrite::Fetched;
+use lockgate_proxy::upstream::{Place, Random};
+use rustix::fs::OFlags;
+use tokio::sync::Semaphore;
+use tokio::task::{LocalSet, spawn_blocking};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::background::Background;
+use crate::prober::Channel;
+use crate::prober::check::{Wrong, connect, encode, read_body, read_head};
+
+/// How long the first values are waited for: an origin that is down must not hold up the start.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The longest value, in bytes: it may go into every answer.
+const LONGEST: usize = 64 * 1024;
+/// For the whole of one answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Who we say that we are.
+const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
+
+/// The values to look for; [`Fetcher::start`] begins with it.
+#[derive(Default)]
+pub(crate) struct Fetcher {
+    kept: Vec<Kept>,
+}
+
+/// One value.
+struct Kept {
+    name: String,
+    source: Source,
+    every: Duration,
+    value: Fetched,
+}
+
+/// Where a value comes from.
+pub(crate) enum Source {
+    /// A file.
+    File(PathBuf),
+    /// A URL of plain HTTP.
+    Url(Url),
+}
+
+/// Whom to ask, and what for.
+pub(crate) struct Url {
+    /// Where it is.
+    pub(crate) place: Place,
+    /// What Host says.
+    pub(crate) host: String,
+    /// Path and query.
+    pub(crate) path: String,
+}
+
+/// Why there is no new value.
+#[derive(Debug, thiserror::Error)]
+enum Missing {
+    #[error("{0}")]
+    File(#[from] io::Error),
+    #[error("{0}")]
+    Url(#[from] Wrong),
+    #[error("it is longer than 64 KB")]
+    TooLong,
+}
+
+/// Values that are looked for. Dropping it ends that; the last ones stay.
+pub(crate) struct Fetching {
+    _thread: Background,
+    values: u32,
+    /// One permit for each value that was looked for once, well or badly.
+    tried: Arc<Semaphore>,
+}
+
+impl Fetcher {
+    /// Looks for the value of this name every so often, plus or minus a tenth; until it was had once it is `default`.
+    pub(crate) fn keep(&mut self, name: &str, source: Source, every: Duration, default: &str) {
+        let value = Arc::new(ArcSwap::from_pointee(default.as_bytes().into()));
+        self.kept.push(Kept { name: name.to_owned(), source, every, value });
+    }
+
+    /// The value of this name, now and later.
+    pub(crate) fn fetched(&self, name: &str) -> Option<Fetched> {
+        self.kept.iter().find(|kept| kept.name == name).map(|kept| Arc::clone(&kept.value))
+    }
+
+    /// Starts the thread that looks, for each of them at once; `None` when there is nothing to look for.
+    ///
+    /// # Errors
+    /// When there can be no thread or no runtime.
+    pub(crate) fn start(self) -> io::Result<Option<Fetching>> {
+        if self.kept.is_empty() {
+            return Ok(None);
+        }
+        let values = u32::try_from(self.kept.len()).unwrap_or(u32::MAX);
+        let tried = Arc::new(Semaphore::new(0));
+        let first = Arc::clone(&tried);
+        let thread = Background::start("fetcher", move |tasks: &LocalSet| {
+            for kept in self.kept {
+                tasks.spawn_local(kept.keep_fresh(Arc::clone(&first)));
+            }
+        })?;
+        Ok(Some(Fetching { _thread: thread, values, tried }))
+    }
+}
+
+impl Fetching {
+    /// Waits until every value was looked for once, but no longer than `patience`.
+    pub(crate) async fn first_tries(&self, patience: Duration) {
+        if timeout(patience, self.tried.acquire_many(self.values)).await.is_err() {
+            tracing::warn!("starting although not every value was had yet");
+        }
+    }
+}
+
+impl Kept {
+    async fn keep_fresh(self, tried: Arc<Semaphore>) {
+        let random = Random::new();
+        let mut tried = Some(tried);
+        let mut failing = false;
+        loop {
+            let began = Instant::now();
+            let found = self.source.fetch().await;
+            match &found {
+                Ok(_) if failing => tracing::info!(value = self.name, "the value is had again"),
+                Err(why) if !failing => {
+                    tracing::warn!(value = self.name, %why, "the value cannot be had: the last one stays");
+                }
+                _ => {}
+            }
+            failing = found.is_err();
+            if let Ok(text) = found
+                && ***self.value.load() != *text
+            {
+                self.value.store(Arc::new(text.into()));
+            }
+            if let Some(tried) = tried.take() {
+                tried.add_permits(1);
+            }
+            // One that took longer than that is followed by the next at once.
+            sleep_until(began + random.about(self.every)).await;
+        }
+    }
+}
+
+impl Source {
+    /// The value as it is now, without its last line break.
+    async fn fetch(&self) -> Result<Vec<u8>, Missing> {
+        let mut text = match self {
+            Self::File(path) => {
+                let path = path.clone();
+                // A disk may take its time: the others are not to wait for it.
+                spawn_blocking(move || read(&path)).await.map_err(io::Error::other)??
+            }
+            Self::Url(url) => timeout(TIMEOUT, url.ask()).await.unwrap_or(Err(Wrong::Late(TIMEOUT)))?,
+        };
+        if text.len() > LONGEST {
+            return Err(Missing::TooLong);
+        }
+        if text.ends_with(b"\n") {
+            text.pop();
+            if text.ends_with(b"\r") {
+                text.pop();
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// All of a file, or more than is wanted of it.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    // A pipe without a writer would never open.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    file.take(LONGEST as u64 + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+impl Url {
+    /// The body of the answer, or more of it than is wanted.
+    async fn ask(&self) -> Result<Vec<u8>, Wrong> {
+        let (socket, _) = connect(&self.place, None, TIMEOUT).await?;
+        let mut channel = Channel::new(socket, None);
+        channel.send(&encode("GET", &self.path, &self.host, AGENT)).await?;
+        let (head, received) = read_head(&mut channel).await?;
+        if head.status != 200 {
+            return Err(Wrong::Status(head.status));
+        }
+        let length = framing::response(Method::Get, &head)?;
+        read_body(Decoder::new(length), received, &mut channel, LONGEST + 1, |_, _| false).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

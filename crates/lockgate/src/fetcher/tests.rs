@@ -1,0 +1,144 @@
+//! Values from files, and from origins that are scripted: that the next request has come says that the last answer was
+//! taken into account.
+
+use std::fs;
+
+use lockgate_testkit::{DEADLINE, Folder, Origin, Wire};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::*;
+
+const ALWAYS: Duration = Duration::from_millis(1);
+
+fn block_on<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { timeout(DEADLINE, test).await.expect("the test hangs") })
+}
+
+fn url(origin: &Origin) -> Source {
+    let place = Place::Ip(origin.socket_address());
+    Source::Url(Url { place, host: "motd.test:8080".to_owned(), path: "/motd?a=b".to_owned() })
+}
+
+/// Reads the request for a value.
+fn next(origin: &Origin) -> (Wire, String) {
+    let mut wire = origin.accept();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(wire.exactly(1));
+    }
+    (wire, String::from_utf8(head).unwrap())
+}
+
+fn text(value: &Fetched) -> String {
+    String::from_utf8(value.load().to_vec()).unwrap()
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[test]
+fn a_value_is_its_default_then_what_was_had_last() {
+    let origin = Origin::tcp();
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("motd", url(&origin), ALWAYS, "nothing yet");
+    let value = fetcher.fetched("motd").unwrap();
+    assert!(fetcher.fetched("other").is_none());
+    let fetching = fetcher.start().unwrap();
+    let (mut wire, head) = next(&origin);
+    let lines: Vec<_> = head.split("\r\n").collect();
+    assert_eq!(lines[..2], ["GET /motd?a=b HTTP/1.1", "Host: motd.test:8080"]);
+    assert!(lines.contains(&"Connection: close"), "{head}");
+    let long = "x".repeat(LONGEST);
+    for (answer, expected) in [
+        ("HTTP/1.1 503 X\r\nContent-Length: 4\r\n\r\ndown".to_owned(), "nothing yet"),
+        (ok("one\n"), "one"),
+        ("HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_owned(), "one"),
+        ("HTTP/1.1 302 X\r\nLocation: /\r\nContent-Length: 0\r\n\r\n".to_owned(), "one"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ntoo few".to_owned(), "one"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntoo".to_owned(), "one"),
+        ("SSH-2.0-x\r\n\r\n".to_owned(), "one"),
+        (String::new(), "one"),
+        // Of a line break at the end nobody thinks, of a second one somebody has.
+        ("HTTP/1.0 200 OK\r\n\r\ntwo\n\r\n".to_owned(), "two\n"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nthr\r\n2\r\nee\r\n0\r\n\r\n"
+                .to_owned(),
+            "three",
+        ),
+        (ok(&format!("{long}x")), "three"),
+        (format!("HTTP/1.0 200 OK\r\n\r\n{long}{long}"), "three"),
+        (ok(&long), &*long),
+        (ok(""), ""),
+    ] {
+        // Who has seen enough does not take the rest.
+        let _ = io::Write::write_all(&mut wire, answer.as_bytes());
+        drop(wire);
+        (wire, _) = next(&origin);
+        assert_eq!(text(&value), expected, "after {answer:?}");
+    }
+    drop(fetching);
+    // What was under way ends with the thread.
+    wire.rest();
+    assert_eq!(text(&value), "");
+}
+
+#[test]
+fn a_file_is_read_up_to_64_kb_if_it_is_one() {
+    let folder = Folder::new();
+    let file = folder.path("value");
+    let fetch = || block_on(Source::File(file.clone()).fetch()).map_err(|why| why.to_string());
+    assert!(fetch().unwrap_err().contains("No such file"));
+    for (content, value) in
+        [("1.2.3\n", "1.2.3"), ("a\r\n", "a"), ("a\n\n", "a\n"), ("a", "a"), ("\n", ""), ("", "")]
+    {
+        fs::write(&file, content).unwrap();
+        assert_eq!(fetch(), Ok(value.as_bytes().to_vec()), "{content:?}");
+    }
+    fs::write(&file, vec![b'x'; LONGEST]).unwrap();
+    assert_eq!(fetch(), Ok(vec![b'x'; LONGEST]));
+    fs::write(&file, vec![b'x'; LONGEST + 1]).unwrap();
+    assert_eq!(fetch(), Err("it is longer than 64 KB".to_owned()));
+    fs::remove_file(&file).unwrap();
+    // Nobody writes into it: whoever opened it as files are opened would wait for ever.
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    assert_eq!(fetch(), Err("it is no regular file".to_owned()));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    assert_eq!(fetch(), Err("it is no regular file".to_owned()));
+}
+
+#[test]
+fn one_that_hangs_holds_up_neither_the_others_nor_the_start() {
+    let folder = Folder::new();
+    let file = folder.write("value", "there\n");
+    let (origin, other) = (Origin::tcp(), Origin::tcp());
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("hangs", url(&origin), ALWAYS, "default");
+    fetcher.keep("file", Source::File(file), ALWAYS, "");
+    fetcher.keep("other", url(&other), ALWAYS, "");
+    let values = ["hangs", "file", "other"].map(|name| fetcher.fetched(name).unwrap());
+    let fetching = fetcher.start().unwrap().unwrap();
+    let (_wire, _) = next(&origin);
+    block_on(fetching.first_tries(Duration::from_millis(1)));
+    for round in ["one", "two"] {
+        let (mut wire, _) = next(&other);
+        wire.send(ok(round));
+    }
+    let _third = next(&other);
+    assert_eq!(values.each_ref().map(text), ["default", "there", "two"]);
+}
+
+#[test]
+fn the_first_values_are_there_before_anybody_asks() {
+    let folder = Folder::new();
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("there", Source::File(folder.write("value", "1\n")), DEADLINE * 60, "0");
+    fetcher.keep("missing", Source::File(folder.path("missing")), DEADLINE * 60, "0");
+    let values = ["there", "missing"].map(|name| fetcher.fetched(name).unwrap());
+    let fetching = fetcher.start().unwrap().unwrap();
+    block_on(fetching.first_tries(DEADLINE));
+    assert_eq!(values.each_ref().map(text), ["1", "0"]);
+    assert!(Fetcher::default().start().unwrap().is_none());
+}
