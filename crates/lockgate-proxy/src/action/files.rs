@@ -136,7 +136,7 @@ impl Files {
             key.extend_from_slice(exchange.request.values.path);
         }
         let known = worker.files.get(self.place, &key);
-        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now) && hit.file.is_untouched(now)) {
+        if let Some(hit) = known.as_ref().filter(|hit| hit.is_current(now) && hit.file.is_untouched()) {
             return Ok(Found::File(Rc::clone(hit)));
         }
         let attempts = self.attempts.iter().map(|attempt| {

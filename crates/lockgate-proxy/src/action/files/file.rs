@@ -111,8 +111,6 @@ pub(super) struct File {
     made: [AsyncOnce<Option<Form>>; CODINGS.len()],
     /// Of larger forms, what was read of them where it had to pass through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
-    /// When, in milliseconds, what is behind a descriptor was last seen to be what it was.
-    looked: Cell<u64>,
     /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
     pub(super) resident: Cell<u64>,
 }
@@ -129,7 +127,6 @@ impl File {
             loaded,
             made: Default::default(),
             read: Default::default(),
-            looked: Cell::new(0),
             resident: Cell::new(0),
         })
     }
@@ -220,9 +217,10 @@ impl File {
         self.forms().all(|form| !form.fresh)
     }
 
-    /// Whether nothing at all was done to what it has open: looked at once in a tick.
-    pub(super) fn is_untouched(&self, now: u64) -> bool {
-        self.looked.replace(now) == now || self.forms().all(Form::is_untouched)
+    /// Whether nothing at all was done to what it has open: else a part of what is there now could be taken for one of what
+    /// was.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.forms().all(Form::is_untouched)
     }
 
     /// Bytes of memory that it holds.
