@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use tokio::sync::oneshot;
 
-/// Jobs that may wait for a thread.
+/// Jobs that may wait for a thread, but for those that go on with what was begun.
 const WAITING: usize = 1024;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -17,7 +18,8 @@ type Job = Box<dyn FnOnce() + Send>;
 pub struct Threads {
     name: &'static str,
     count: NonZeroUsize,
-    jobs: OnceLock<Option<SyncSender<Job>>>,
+    jobs: OnceLock<Option<Sender<Job>>>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// No thread takes a job: too many wait, or none could be started.
@@ -28,7 +30,7 @@ pub struct Busy;
 impl Threads {
     /// So many, called `name` and a number.
     pub fn new(name: &'static str, count: NonZeroUsize) -> Arc<Self> {
-        Arc::new(Self { name, count, jobs: OnceLock::new() })
+        Arc::new(Self { name, count, jobs: OnceLock::new(), waiting: Arc::default() })
     }
 
     /// Has `job` done; what it gives comes through the channel. A job for which nobody waits any more when a thread comes
@@ -40,20 +42,35 @@ impl Threads {
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, Busy> {
+        if self.waiting.load(Ordering::Relaxed) >= WAITING { Err(Busy) } else { self.go_on(job) }
+    }
+
+    /// The same of a job that goes on with what was begun, and finds room always: whoever calls this sees to it that one
+    /// thing has one job at a time.
+    ///
+    /// # Errors
+    /// When there are no threads.
+    pub fn go_on<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, Busy> {
         let (answer, answered) = oneshot::channel();
+        let waiting = Arc::clone(&self.waiting);
         let job: Job = Box::new(move || {
+            waiting.fetch_sub(1, Ordering::Relaxed);
             if !answer.is_closed() {
                 // Who asked may have gone meanwhile.
                 let _ = answer.send(job());
             }
         });
         let jobs = self.jobs.get_or_init(|| self.start()).as_ref().ok_or(Busy)?;
-        jobs.try_send(job).map_err(|_| Busy)?;
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        jobs.send(job).map_err(|_| Busy)?;
         Ok(answered)
     }
 
-    fn start(&self) -> Option<SyncSender<Job>> {
-        let (jobs, waiting) = mpsc::sync_channel(WAITING);
+    fn start(&self) -> Option<Sender<Job>> {
+        let (jobs, waiting) = mpsc::channel();
         let waiting = Arc::new(Mutex::new(waiting));
         let start = |number: usize| {
             let waiting = Arc::clone(&waiting);
@@ -103,8 +120,9 @@ mod tests {
         began.recv().unwrap();
         let mut others: Vec<_> = (0..WAITING).map(|number| threads.submit(move || number).unwrap()).collect();
         assert_eq!(threads.submit(|| ()).unwrap_err(), Busy);
+        others.push(threads.go_on(|| WAITING).unwrap());
         go.send(()).unwrap();
         assert_eq!(first.blocking_recv(), Ok(1));
-        assert_eq!(others.pop().unwrap().blocking_recv(), Ok(WAITING - 1));
+        assert_eq!(others.pop().unwrap().blocking_recv(), Ok(WAITING));
     }
 }

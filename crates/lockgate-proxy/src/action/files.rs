@@ -71,6 +71,8 @@ pub struct Files {
     pub precompressed: bool,
     /// What waits for a disk.
     pub threads: Arc<Threads>,
+    /// What compresses: no file waits for it that is not compressed.
+    pub compressors: Arc<Threads>,
 }
 
 /// What was found for a request.

@@ -30,10 +30,11 @@ pub(super) struct Sites {
     guards: Guards,
     /// How many routes serve files.
     files: usize,
-    threads: Option<Arc<Threads>>,
+    /// Those that wait for a disk, and those that compress.
+    threads: Option<(Arc<Threads>, Arc<Threads>)>,
 }
 
-/// What waits for a disk, or is compressed: enough for a queue of a disk's own, few enough to leave the workers alone.
+/// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers alone.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl Sites {
@@ -263,8 +264,10 @@ impl Assembler<'_> {
         let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
-        let threads = self.sites.threads.get_or_insert_with(|| Threads::new("disk", DISK_THREADS));
-        let (attempts, types, threads) = (attempts?, types?, Arc::clone(threads));
+        let threads = self.sites.threads.get_or_insert_with(|| {
+            (Threads::new("disk", DISK_THREADS), Threads::new("compress", DISK_THREADS))
+        });
+        let (attempts, types, (threads, compressors)) = (attempts?, types?, threads.clone());
         there.then(|| {
             Arc::new(Files {
                 place,
@@ -284,6 +287,7 @@ impl Assembler<'_> {
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
                 threads,
+                compressors,
             })
         })
     }

@@ -153,7 +153,7 @@ impl Files {
                 filled.copy_to(&mut whole);
                 if whole.len() > AT_ONCE {
                     let job = move || coding::encode_all(coding, level, &whole);
-                    let made = self.threads.submit(job).map_err(|_| busy())?;
+                    let made = self.compressors.submit(job).map_err(|_| busy())?;
                     let made = exchange.guard.within(made).await;
                     let made = made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
                     encoded = made.map_err(|_| busy())?;
@@ -188,7 +188,7 @@ impl Files {
         let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
             return Ok(coding);
         };
-        let made = exchange.guard.within(file.make(coding, compress, &self.threads)).await;
+        let made = exchange.guard.within(file.make(coding, compress, &self.compressors)).await;
         match made.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
@@ -377,7 +377,7 @@ impl Files {
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
-            let polled = delivery.poll(cx, *down, &self.threads, guard.clock().now());
+            let polled = delivery.poll(cx, *down, self, guard.clock().now());
             watch.meter.sent.set(before + down.moved());
             // While the disk is what is waited for, the client is not to blame.
             watch.waits(if delivery.reads() { Waiting::Otherwise } else { Waiting::ForRoom });
@@ -385,15 +385,20 @@ impl Files {
         }));
         let delivered = delivered.await;
         watch.waits(Waiting::Otherwise);
-        match delivered {
+        let failure = match delivered {
             Ok(Ok(())) => {
                 outcome.reusable = keep;
-                Ok(())
+                return Ok(());
             }
-            Ok(Err(Broken::Client(error))) => Err(Failure::client(&error)),
-            Ok(Err(broken)) => Err(Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string())),
-            Err(cut) => Err(Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) }),
+            Ok(Err(Broken::Client(error))) => Failure::client(&error),
+            Ok(Err(broken)) => Failure::silent(Cause::Internal, Side::Lockgate, broken.to_string()),
+            Err(cut) => Failure { fault: None, ..Failure::cut(cut, Fault::ResponseTimeout) },
+        };
+        // As with answers of origins: where the close would be the end of the body, and of who takes nothing.
+        if length == BodyLength::UntilClose || failure.cause == Cause::TooSlow {
+            down.abort();
         }
+        Err(failure)
     }
 }
 

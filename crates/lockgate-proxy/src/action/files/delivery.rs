@@ -11,10 +11,11 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use lockgate_content::coding::Encoder;
 use lockgate_http::coding::Coding;
-use lockgate_net::files::{self, Errno, Wait};
+use lockgate_net::files::{self as disk, Errno, Wait};
 use lockgate_net::threads::Threads;
 use tokio::sync::oneshot;
 
+use super::Files;
 use super::file::File;
 use super::load::Content;
 use crate::body::WriteError;
@@ -119,7 +120,7 @@ impl Delivery {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
-        threads: &Threads,
+        files: &Files,
         now: u64,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURNS {
@@ -137,8 +138,8 @@ impl Delivery {
                     self.piece = std::mem::take(bytes);
                     self.parts.pop_front();
                 }
-                Some(Part::File { .. }) => ready!(self.poll_file(cx, down, threads, now))?,
-                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, threads))?,
+                Some(Part::File { .. }) => ready!(self.poll_file(cx, down, files, now))?,
+                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, files))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -150,7 +151,7 @@ impl Delivery {
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
-        threads: &Threads,
+        files: &Files,
         now: u64,
     ) -> Poll<Result<(), Broken>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
@@ -191,9 +192,9 @@ impl Delivery {
                                 self.piece = read;
                                 self.piece.len() as u64
                             }
-                            Err(error) if files::would_wait(error) => {
+                            Err(error) if disk::would_wait(error) => {
                                 file.resident.set(0);
-                                self.reading = Some(order(threads, descriptor, *offset, wanted)?);
+                                self.reading = Some(order(&files.threads, descriptor, *offset, wanted)?);
                                 return Poll::Ready(Ok(()));
                             }
                             Err(error) => return Poll::Ready(Err(Broken::Unreadable(error))),
@@ -201,7 +202,7 @@ impl Delivery {
                     }
                 }
                 None => {
-                    self.reading = Some(order(threads, descriptor, *offset, wanted)?);
+                    self.reading = Some(order(&files.threads, descriptor, *offset, wanted)?);
                     return Poll::Ready(Ok(()));
                 }
             },
@@ -220,7 +221,7 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded(&mut self, cx: &mut Context<'_>, threads: &Threads) -> Poll<Result<(), Broken>> {
+    fn poll_encoded(&mut self, cx: &mut Context<'_>, files: &Files) -> Poll<Result<(), Broken>> {
         let Some(Part::Encoded { file, encoder, offset, len }) = self.parts.front_mut() else {
             return Poll::Ready(Ok(()));
         };
@@ -253,7 +254,7 @@ impl Delivery {
             }
             Ok(Read { bytes: encoded.into(), taken: bytes.len() as u64, encoder: Some(encoder) })
         };
-        self.reading = Some(threads.submit(job).map_err(|_| Broken::Busy)?);
+        self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
         Poll::Ready(Ok(()))
     }
 }
@@ -262,18 +263,18 @@ impl Delivery {
 fn order(threads: &Threads, file: &Arc<OwnedFd>, offset: u64, wanted: u64) -> Result<Reading, Broken> {
     let (file, len) = (Arc::clone(file), wanted.min(COPIED));
     let job = move || read(&file, offset, len, Wait::Yes).map(|bytes| Read { bytes, ..Read::default() });
-    threads.submit(job).map_err(|_| Broken::Busy)
+    threads.go_on(job).map_err(|_| Broken::Busy)
 }
 
 /// Whether the kernel has a part of a file in memory, as far as its first and last bytes tell.
 fn is_resident(file: &OwnedFd, offset: u64, len: u64) -> bool {
-    let at = |offset| files::read_at(file, &mut [0], offset, Wait::No).is_ok();
+    let at = |offset| disk::read_at(file, &mut [0], offset, Wait::No).is_ok();
     at(offset) && at(offset + len - 1)
 }
 
 fn read(file: &OwnedFd, offset: u64, len: u64, wait: Wait) -> Result<Bytes, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
-    let read = files::read_at(file, &mut bytes, offset, wait)?;
+    let read = disk::read_at(file, &mut bytes, offset, wait)?;
     bytes.truncate(read);
     Ok(bytes.into())
 }

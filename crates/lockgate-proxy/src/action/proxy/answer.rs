@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use lockgate_http::fields::Known;
 use lockgate_http::forwarding;
@@ -23,6 +24,9 @@ use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Origin, Public};
 use crate::upstream::Lease;
+
+/// How long what is left of a request's body may stand still, once its answer has been delivered.
+const REST: Duration = Duration::from_secs(30);
 
 impl Proxy {
     /// Hands the answer on.
@@ -72,6 +76,8 @@ impl Proxy {
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let before = guard.watch().meter.sent.get();
         let mut delivering = true;
+        // What of the body has gone since the answer was all there.
+        let mut moved = None;
         // An answer has begun: there is no other attempt, but this one may not have sent again all that was taken.
         replay.settle();
         let exchanged = guard.within(poll_fn(|cx| {
@@ -109,7 +115,11 @@ impl Proxy {
                 })?;
                 delivering = false;
             }
-            if uploading && wanted && up.poll_broken(cx).is_pending() {
+            // Nobody is owed anything any more: who does not move is not waited for long.
+            if uploading && wanted && up.poll_broken(cx).is_pending() && down.poll_gone(cx).is_pending() {
+                if moved.replace(up.moved()) != Some(up.moved()) {
+                    guard.phase(REST);
+                }
                 return Poll::Pending;
             }
             Poll::Ready(Ok(()))
