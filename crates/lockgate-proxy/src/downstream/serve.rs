@@ -27,7 +27,7 @@ use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Action, Fixed, Route, Sites};
-use crate::transform::{Cors, Values};
+use crate::transform::Values;
 use crate::upstream::{Lease, Private};
 
 use find::Found;
@@ -170,10 +170,10 @@ impl<'s> Serving<'s> {
         let last = asking.requests.get() >= sites.requests || worker.is_stopping();
         *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
         let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
-        let Found { route, pattern } = self.find(head, &first, seen)?;
+        let Found { route, pattern, preflight } = self.find(head, &first, seen)?;
         seen.route = Some(route);
         // Browsers ask without credentials (Fetch §3.2.2).
-        if let Some(cors) = route.rules.cors.as_ref().filter(|_| Cors::is_preflight(head)) {
+        if let Some(cors) = preflight {
             return Ok(self.preflight(down, head, seen, cors, *keep).await);
         }
         self.admit(route, head, length, seen).await?;

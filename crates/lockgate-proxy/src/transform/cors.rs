@@ -57,13 +57,14 @@ impl Origin {
 const OURS: &[u8] = b"access-control-";
 
 impl Cors {
-    /// Whether a request only asks whether another may be made.
-    pub fn is_preflight(head: &RequestHead) -> bool {
-        let has = |name: &[u8]| head.fields.named(name).next().is_some();
-        head.method == Method::Options && has(b"origin") && has(b"access-control-request-method")
+    /// The method of another request of which this one only asks whether it may be made.
+    pub fn wanted(head: &RequestHead) -> Option<&[u8]> {
+        let named = |name: &[u8]| head.fields.named(name).next();
+        let asks = head.method == Method::Options && named(b"origin").is_some();
+        named(b"access-control-request-method").filter(|_| asks)
     }
 
-    /// The answer to one that does: without permission where there is none.
+    /// The answer to one that asks so: without permission where there is none.
     pub fn preflight(&self, asked: &Fields) -> ResponseHead {
         let mut answer = ResponseHead::of(204);
         if self.permit(asked, &mut answer.fields) {

@@ -13,12 +13,14 @@ use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
 use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
-use crate::transform::Template;
+use crate::transform::{Cors, Template};
 
 /// A route that was found.
 pub(super) struct Found<'s> {
     pub(super) route: &'s Route,
     pub(super) pattern: &'s Pattern,
+    /// What answers a request that only asks whether another may be made.
+    pub(super) preflight: Option<&'s Cors>,
 }
 
 impl<'s> Serving<'s> {
@@ -57,13 +59,20 @@ impl<'s> Serving<'s> {
             Err(TargetError::Ambiguous) => (merged(Cow::Borrowed(asked.path)), Some(TargetError::Ambiguous)),
             Err(error) => return Err(Refusal::malformed(&error)),
         };
-        let found = sites.router.route(site, head.method_name(), &path).map_err(|none| match none {
+        // Whether a request may be made is said by its own route, be it that of another method.
+        let wanted = Cors::wanted(head).and_then(|method| {
+            let found = sites.router.route(site, method, &path).ok()?;
+            Some((method, sites.routes[found.route].rules.cors.as_ref()?))
+        });
+        let preflight = wanted.map(|(_, cors)| cors);
+        let method = wanted.map_or(head.method_name(), |(method, _)| method);
+        let found = sites.router.route(site, method, &path).map_err(|none| match none {
             NoRoute::Path => Refusal::because(Fault::NotFound, "no route has this path"),
             NoRoute::Method { allow } => Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) },
         })?;
         let route = &sites.routes[found.route];
         let leads_here = |reading: &[u8]| {
-            let read = sites.router.route(site, head.method_name(), reading);
+            let read = sites.router.route(site, method, reading);
             read.is_ok_and(|read| read.route == found.route)
         };
         match ambiguous {
@@ -79,7 +88,7 @@ impl<'s> Serving<'s> {
             {
                 Err(Refusal::malformed(&TargetError::Ambiguous))
             }
-            _ => Ok(Found { route, pattern: found.pattern }),
+            _ => Ok(Found { route, pattern: found.pattern, preflight }),
         }
     }
 }
