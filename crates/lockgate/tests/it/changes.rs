@@ -1,6 +1,9 @@
 //! What is changed of answers on their way: compressed, kept, shown to other sites, made careful, rewritten.
 
+mod caching;
 mod compress;
+mod cors;
+mod secure;
 
 use lockgate_content::coding::{Coded, Decoder, decode_all};
 use lockgate_testkit::{Http, Message, Origin, Serving};

@@ -7,14 +7,14 @@ use std::task::ready;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_content::change::{ChangeError, Filled, Plan};
+use lockgate_content::change::{Filled, Plan};
 use lockgate_content::coding::{self, Coding as Made, Encoder};
 use lockgate_http::coding::Coding;
 use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
-use lockgate_net::files::{Root, Wait};
+use lockgate_net::files::{Errno, Root, Wait};
 
 use super::cache::Hit;
 use super::delivery::{Broken, Delivery, Part};
@@ -129,10 +129,6 @@ impl Files {
         // Values are the client's, and may have thousands of places.
         if filled.length() > rewrite.max {
             return Err(Failure::because(Fault::FileUnreadable, "its values make it too long"));
-        }
-        // Each place for a value is short; the values are as long as who asks makes them.
-        if filled.length() > rewrite.max {
-            return Err(Failure::because(Fault::FileUnreadable, ChangeError::TooLong.to_string()));
         }
         let mut answer = ResponseHead::of(hit.status);
         let fields = &mut answer.fields;
