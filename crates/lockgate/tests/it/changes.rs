@@ -3,9 +3,11 @@
 mod caching;
 mod compress;
 mod cors;
+mod rewrite;
+mod rewrite_files;
 mod secure;
 
-use lockgate_content::coding::{Coded, Decoder, decode_all};
+use lockgate_content::coding::{Coded, Coding, Decoder, decode_all, encode_all};
 use lockgate_testkit::{Http, Message, Origin, Serving};
 
 use crate::files::{Answer, Served, Www, get};
