@@ -135,19 +135,22 @@ impl Kept {
         loop {
             let began = Instant::now();
             let found = self.source.fetch().await;
-            match &found {
-                Ok(_) if failing => tracing::info!(value = self.name, "the value is had again"),
+            let failed = found.is_err();
+            match found {
+                Ok(text) => {
+                    if ***self.value.load() != *text {
+                        self.value.store(Arc::new(text.into()));
+                    }
+                    if failing {
+                        tracing::info!(value = self.name, "the value is had again");
+                    }
+                }
                 Err(why) if !failing => {
                     tracing::warn!(value = self.name, %why, "the value cannot be had: the last one stays");
                 }
-                _ => {}
+                Err(_) => {}
             }
-            failing = found.is_err();
-            if let Ok(text) = found
-                && ***self.value.load() != *text
-            {
-                self.value.store(Arc::new(text.into()));
-            }
+            failing = failed;
             if let Some(tried) = tried.take() {
                 tried.add_permits(1);
             }

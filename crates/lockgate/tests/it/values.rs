@@ -1,42 +1,55 @@
-//! Values that are looked for while it runs.
+//! Values that are looked for while it runs, and the pages that show them.
 
-use lockgate_testkit::{Folder, Origin, eventually};
+use lockgate_testkit::{Folder, Http, Origin};
 use serde_json::Value;
 
 use crate::scene::{lockgate, text};
 
 #[test]
-fn that_a_value_cannot_be_had_is_said_once_and_that_it_can_again() {
+fn a_page_shows_what_was_had_last_and_what_cannot_be_had_is_said_once() {
     let origin = Origin::tcp();
     let folder = Folder::new();
-    let missing = text(&folder.path("missing"));
+    folder.write("index.html", "<p>@motd@, @version@, @none@</p>");
+    let version = text(&folder.write("version", "1.2 <b>new</b>\n"));
     let gate = lockgate().start(&format!(
-        "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\n\
-         [values.motd]\nurl = \"http://localhost:{}/motd\"\nevery = \"1s\"\n\
-         [values.version]\nfile = \"{missing}\"\nevery = \"1h\"\ndefault = \"1.0\"\n",
-        origin.socket_address().port()
+        "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\nrewrite_body = [\n\
+         {{ text = \"@motd@\", with = \"{{value:motd}}\" }},\n\
+         {{ text = \"@version@\", with = \"{{value:version}}\" }},\n\
+         {{ text = \"@none@\", with = \"{{value:none}}\" }} ]\n\
+         [values.motd]\nurl = \"http://localhost:{}/motd\"\nevery = \"1s\"\ndefault = \"nothing yet\"\n\
+         [values.version]\nfile = \"{version}\"\nevery = \"1h\"\n\
+         [values.none]\nfile = \"{}\"\nevery = \"1h\"\ndefault = \"-\"\n",
+        text(folder.dir()),
+        origin.socket_address().port(),
+        text(&folder.path("missing"))
     ));
+    let page = || {
+        let mut client = Http::connect(gate.address());
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        client.answer().text().to_owned()
+    };
     let answer = |status: u16| {
         let mut upstream = origin.http();
-        let request = upstream.request();
-        assert_eq!(request.first_line(), "GET /motd HTTP/1.1");
-        upstream.send(format!("HTTP/1.1 {status} X\r\nContent-Length: 2\r\nConnection: close\r\n\r\nup"));
+        assert_eq!(upstream.request().first_line(), "GET /motd HTTP/1.1");
+        upstream
+            .send(format!("HTTP/1.1 {status} X\r\nContent-Length: 6\r\nConnection: close\r\n\r\nhello\n"));
     };
+    // One of them has no answer yet, and the others do not wait for it.
+    assert_eq!(page(), "<p>nothing yet, 1.2 <b>new</b>, -</p>");
     [500, 503, 200].into_iter().for_each(answer);
     gate.says("the value is had again");
-    let said = |line: &Value, value: &str| {
-        (line["value"] == value)
-            .then(|| (line["level"].clone(), line["message"].clone(), line["why"].clone()))
-    };
-    let of = |value| gate.stderr().json().iter().filter_map(|line| said(line, value)).collect::<Vec<_>>();
-    let cannot = "the value cannot be had: the last one stays";
-    let motd = of("motd");
-    // Before its name was resolved, or from the first answer on: either way once.
-    assert_eq!(motd.len(), 2, "{motd:?}");
-    assert_eq!((&motd[0].0, &motd[0].1), (&"WARN".into(), &cannot.into()));
-    assert_eq!((&motd[1].0, &motd[1].1), (&"INFO".into(), &"the value is had again".into()));
-    let version = eventually("the other is told", || of("version").pop());
-    assert_eq!((version.0, version.1), ("WARN".into(), cannot.into()));
-    assert!(version.2.as_str().is_some_and(|why| why.contains("No such file")), "{}", version.2);
+    assert_eq!(page(), "<p>hello, 1.2 <b>new</b>, -</p>");
+    let cannot = ("WARN".to_owned(), "the value cannot be had: the last one stays".to_owned());
+    let again = ("INFO".to_owned(), "the value is had again".to_owned());
+    assert_eq!(told(&gate.stderr().json(), "motd"), [cannot.clone(), again]);
+    assert_eq!(told(&gate.stderr().json(), "none"), [cannot]);
+    assert_eq!(told(&gate.stderr().json(), "version"), []);
     assert_eq!(gate.stop().code, Some(0));
+}
+
+/// Level and message of each line that the operator log has of a value.
+fn told(lines: &[Value], value: &str) -> Vec<(String, String)> {
+    let of = lines.iter().filter(|line| line["value"] == value);
+    let text = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    of.map(|line| (text(line, "level"), text(line, "message"))).collect()
 }
