@@ -229,7 +229,8 @@ pub(super) const REDIRECTS: Key = Key::new(
     "A file of redirects, which are looked at before anything else answers: `FROM TO [STATUS]` on each line, such as \
      `/old/* /new/{*} 301`. FROM is the whole path of a request, or ends in `/*`; the exact one is taken, else the longest. TO \
      is a path or a URL with the placeholders of `redirect`; without a STATUS it is 308. `#` begins a comment. It may have \
-     100,000 lines and more, up to 16 MiB. A request that has no route is answered with 404 as ever.",
+     100,000 lines and more, up to 16 MiB. What would lead to \
+     itself is not redirected. A request that has no route is answered with 404 as ever.",
 );
 
 pub(super) const PATHS: Key = Key::new(

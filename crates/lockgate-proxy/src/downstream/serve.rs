@@ -184,9 +184,10 @@ impl<'s> Serving<'s> {
             first
         } else {
             let host = host(&first, || self.addresses(down)).into_owned();
+            let path = first.path.to_vec();
             self.transform(route, &host, head, seen);
             if let Some(rewrite) = rewrite {
-                rewrite.ask(&mut head.fields);
+                rewrite.ask(&path, &mut head.fields);
             }
             asked(head).map_err(|error| Refusal::malformed(&error))?
         };
@@ -201,7 +202,7 @@ impl<'s> Serving<'s> {
             client,
             id: id.as_bytes(),
         };
-        if let Some((to, status)) = find::moved(route, asked.path) {
+        if let Some((to, status)) = find::moved(route, &values) {
             let mut text = worker.blocks.text();
             to.render(&values, &mut text);
             let own = Own { location: Some(&text), ..Own::of(status) };

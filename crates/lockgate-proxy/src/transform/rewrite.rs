@@ -11,6 +11,7 @@ use lockgate_content::change::{Changer, Changes, Document};
 use lockgate_content::coding::{Coded, Decoder};
 use lockgate_http::date::Calendar;
 use lockgate_http::fields::{Fields, Known};
+use lockgate_http::media_type;
 
 use super::body::{self, Stage};
 use super::media_range::MediaRange;
@@ -56,10 +57,13 @@ impl Rewrite {
         self.values.iter().map(|value| value.of(request)).collect()
     }
 
-    /// Has a request ask for what can be changed: the whole, and in a coding that can be undone.
-    pub fn ask(&self, fields: &mut Fields) {
-        fields.remove(Known::Range);
-        fields.remove(Known::IfRange);
+    /// Has a request ask for what can be changed: the whole, and in a coding that can be undone. What by its name is of
+    /// another type, a film, may be asked for in parts.
+    pub fn ask(&self, path: &[u8], fields: &mut Fields) {
+        if media_type::extension(path).is_none() || self.takes(media_type::of(path).as_bytes()) {
+            fields.remove(Known::Range);
+            fields.remove(Known::IfRange);
+        }
         let known = |element: &&[u8]| {
             let name = element.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
             name.eq_ignore_ascii_case(b"identity") || Coded::of(name).is_some()

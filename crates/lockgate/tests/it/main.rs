@@ -17,6 +17,7 @@ mod load;
 mod load_live;
 mod load_page;
 mod proxy_protocol;
+mod redirects;
 mod relay;
 mod run;
 mod scene;

@@ -98,7 +98,7 @@ impl Listing<'_> {
             escape::json_inside(out, &entry.name);
             let url = escaped(&entry.name);
             let slash = if entry.kind == Kind::Directory { "/" } else { "" };
-            out.extend_from_slice(format!("\",\"type\":\"{kind}\",\"url\":\"").as_bytes());
+            out.extend_from_slice(format!("\",\"type\":\"{kind}\",\"url\":\"./").as_bytes());
             escape::json_inside(out, &url);
             out.extend_from_slice(slash.as_bytes());
             out.extend_from_slice(b"\",\"modified\":\"");

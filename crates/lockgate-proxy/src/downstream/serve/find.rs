@@ -13,7 +13,7 @@ use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
 use crate::route::{NoRoute, Pattern};
 use crate::site::Route;
-use crate::transform::{Cors, Template};
+use crate::transform::{Cors, Template, Values};
 
 /// A route that was found.
 pub(super) struct Found<'s> {
@@ -93,10 +93,20 @@ impl<'s> Serving<'s> {
     }
 }
 
-/// Where a raw path of a route with a map leads, and with which status. A path that has two readings leads nowhere.
-pub(super) fn moved<'r>(route: &'r Route, path: &[u8]) -> Option<(&'r Template, u16)> {
+/// Where a request of a route with a map is led, and with which status. A path that has two readings leads nowhere, and
+/// nothing to where it was asked for: "/docs/* /docs" must not go round in circles.
+pub(super) fn moved<'r>(route: &'r Route, values: &Values<'_>) -> Option<(&'r Template, u16)> {
     let map = route.rules.redirects.as_deref()?;
-    map.find(&merged(target::decode(path).ok()?))
+    let (to, status) = map.find(&merged(target::decode(values.path).ok()?))?;
+    let mut location = Vec::new();
+    to.render(values, &mut location);
+    // A fragment stays with the client.
+    let there = location.split(|&byte| byte == b'#').next()?;
+    let same = there.strip_prefix(values.path).is_some_and(|rest| match values.query {
+        None => rest.is_empty(),
+        Some(query) => rest.strip_prefix(b"?") == Some(query),
+    });
+    (!same).then_some((to, status))
 }
 
 /// Slashes in a row are one for whoever decides by paths: origins take them so, and "//admin" must not pass by a rule
