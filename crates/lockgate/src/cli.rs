@@ -135,7 +135,7 @@ fn usage(kind: ErrorKind, message: &str) -> clap::Error {
     Typed::command().error(kind, message)
 }
 
-/// One binary that terminates TLS and relays bytes to applications.
+/// One binary in front of applications: terminates TLS, relays TCP, balances HTTP, serves files, measures.
 #[derive(Parser)]
 #[command(
     name = "lockgate",

@@ -69,8 +69,8 @@ const COMPRESSION: &[Key] = &[
 ];
 
 const LEVELS: &[Key] = &[
-    Key::new("zstd", Integer { min: 1, max: 19 }, Absent("3, and 9 for what is kept"), "6", "That of zstd."),
-    Key::new("br", Integer { min: 0, max: 11 }, Absent("4, and 6 for what is kept"), "5", "That of br."),
+    Key::new("zstd", Integer { min: 1, max: 19 }, Absent("3, and 6 for what is kept"), "6", "That of zstd."),
+    Key::new("br", Integer { min: 0, max: 11 }, Absent("4, and 5 for what is kept"), "5", "That of br."),
     Key::new("gzip", Integer { min: 1, max: 9 }, Absent("4, and 6 for what is kept"), "5", "That of gzip."),
 ];
 

@@ -172,7 +172,8 @@ impl Files {
                     .and_then(|cache| cache.of(&loaded.path, &loaded.media_type, Some(&loaded.at)))
                     .map(Box::from);
                 // What is asked for by a name with a dot is a page for who takes pages only.
-                let by_accept = self.spa.is_some() && name_of(path).contains(&b'.');
+                let stands_in = |page: &Vec<u8>| absolute(&loaded.at) == absolute(page);
+                let by_accept = self.spa.as_ref().is_some_and(stands_in) && name_of(path).contains(&b'.');
                 let file = File::new(*loaded, rules.compress.as_ref());
                 let hit = Hit::new(file, status, caching, by_accept, now);
                 worker.files.put(self.place, &key, Rc::clone(&hit));

@@ -51,14 +51,17 @@ impl Caching {
     }
 }
 
+/// What bundlers write.
+const BUNDLED: [&[u8]; 7] = [b"css", b"js", b"mjs", b"map", b"wasm", b"woff", b"woff2"];
+
 /// Whether a file's name has a hash of its content, as bundlers write it: `app.3f2a9c1b.js`, `index-BX7d8sQk.css`. Behind
 /// the last `.` or `-` before the extension stand at least eight hexadecimal digits, with a letter unless they are sixteen;
 /// or at least eight letters and digits that change between these and between both cases at least four times, as no word
-/// with a number does. Pages have none: they are what is asked for by name.
+/// with a number does. Only what bundlers write is looked at: people give names like these to pages, pictures and papers.
 pub fn has_hash(name: &[u8]) -> bool {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let Some(dot) = memchr::memrchr(b'.', name) else { return false };
-    if [&b".html"[..], b".htm", b".xhtml"].contains(&&name[dot..]) {
+    if !BUNDLED.contains(&&name[dot + 1..]) {
         return false;
     }
     let stem = name[..dot].strip_suffix(b".min").unwrap_or(&name[..dot]);
@@ -85,7 +88,7 @@ mod tests {
             "app.3f2a9c1b.js",
             "index-BX7d8sQk.css",
             "chunk-vendors.0a1b2c3d4e5f.min.js",
-            "assets/logo.d41d8cd98f00b204e9800998ecf8427e.svg",
+            "assets/font.d41d8cd98f00b204e9800998ecf8427e.woff2",
             "main.12345678901234567890.js",
             "a-Dq_8sX2v.woff2",
         ] {
@@ -105,6 +108,8 @@ mod tests {
             "guide-Version2.pdf",
             "IMG-Photo2024a.jpg",
             "page.3f2a9c1b.html",
+            "avatar-550e8400.jpg",
+            "Report-FinalV2Draft.pdf",
             "",
         ] {
             assert!(!has_hash(name.as_bytes()), "{name}");

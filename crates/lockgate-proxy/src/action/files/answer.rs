@@ -14,7 +14,7 @@ use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
-use lockgate_net::files::{Errno, Root, Wait};
+use lockgate_net::files::{Root, Wait};
 
 use super::cache::Hit;
 use super::delivery::{Broken, Delivery, Part};
@@ -258,7 +258,7 @@ impl Files {
             Content::Held(bytes) => Some(bytes.clone()),
             Content::Open(_) if exchange.down.takes_files() => None,
             Content::Open(_) => {
-                let (bytes, grown) = file.bytes_at_once(coding);
+                let (bytes, grown) = file.bytes_at_once(coding, &exchange.request.worker.files.copies);
                 exchange.request.worker.files.grew(grown);
                 bytes
             }

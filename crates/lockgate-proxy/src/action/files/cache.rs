@@ -12,6 +12,7 @@ use lockgate_http::head::ResponseHead;
 
 use super::CODINGS;
 use super::file::File;
+use super::load::Copies;
 
 /// Bytes of one generation: keys, contents, and what is around them.
 const BYTES: u64 = 16 << 20;
@@ -70,6 +71,8 @@ type Generation = HashMap<Box<[u8]>, Rc<Hit>, foldhash::fast::RandomState>;
 #[derive(Debug, Default)]
 pub struct Cache {
     generations: RefCell<Generations>,
+    /// What of larger files was read where it had to pass through us.
+    pub(super) copies: Copies,
 }
 
 #[derive(Debug, Default)]

@@ -23,7 +23,8 @@ use crate::exchange::Downstream;
 
 /// How much of a file is asked for at once: every call ends with a segment that may be short.
 const PIECE: u64 = 1024 * 1024;
-/// How much of it is read at once, where it must pass through us.
+/// How much of it is read at once where it must pass through us: at first, and once the client has shown that it takes it.
+const FIRST: u64 = 16 * 1024;
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
@@ -96,12 +97,14 @@ pub(super) struct Delivery {
     reading: Option<Reading>,
     /// Whether something of a file has been sent: the rest must be of the same.
     begun: bool,
+    /// How much of a file is read at once.
+    step: u64,
 }
 
 impl Delivery {
     pub(super) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
         let parts = parts.into_iter().filter(|part| part.len() != Some(0)).collect();
-        Self { parts, ..Self::default() }
+        Self { parts, step: FIRST, ..Self::default() }
     }
 
     /// Bytes that are left; nothing where nobody knows yet.
@@ -185,10 +188,11 @@ impl Delivery {
                     let part = (descriptor.as_fd(), *offset, usize::try_from(wanted).unwrap_or(usize::MAX));
                     match ready!(down.poll_file(cx, part, last && wanted == *len))? {
                         Some(moved) => moved as u64,
-                        None => match read(descriptor, *offset, wanted.min(COPIED), Wait::No) {
+                        None => match read(descriptor, *offset, wanted.min(self.step), Wait::No) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => return Poll::Ready(Err(Broken::Changed)),
                             Ok(read) => {
+                                self.step = (self.step * 2).min(COPIED);
                                 self.piece = read;
                                 self.piece.len() as u64
                             }

@@ -15,7 +15,7 @@ use lockgate_net::threads::Threads;
 use tokio::sync::OnceCell as AsyncOnce;
 
 use super::answer::now;
-use super::load::{self, Content, Form};
+use super::load::{self, Content, Copies, Form};
 use super::{CODINGS, Files};
 use crate::transform::compress::{self, named};
 use crate::transform::{Compress, Rewrite};
@@ -238,7 +238,7 @@ impl File {
     }
 
     /// The bytes of a form, if these are in memory or can be had without waiting; says how many more are held now.
-    pub(super) fn bytes_at_once(&self, coding: Coding) -> (Option<Bytes>, u64) {
+    pub(super) fn bytes_at_once(&self, coding: Coding, copies: &Copies) -> (Option<Bytes>, u64) {
         let form = self.form(coding);
         let size = form.len();
         let file = match &form.content {
@@ -250,11 +250,9 @@ impl File {
         if let Some(bytes) = read.get() {
             return (Some(bytes.clone()), 0);
         }
-        match load::read(file, size, Wait::No) {
-            Ok(bytes) if bytes.len() as u64 == size && form.is_unchanged() => {
-                (Some(read.get_or_init(|| bytes).clone()), size)
-            }
-            _ => (None, 0),
+        match copies.read(file, size).filter(|_| form.is_unchanged()) {
+            Some(bytes) => (Some(read.get_or_init(|| bytes).clone()), size),
+            None => (None, 0),
         }
     }
 }

@@ -5,6 +5,7 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -125,10 +126,58 @@ pub(super) fn is_stale(sibling: &Stamp, of: &Stamp) -> bool {
 
 /// Reads `len` bytes from the front of a file, or what there is of them.
 pub(super) fn read(file: &OwnedFd, len: u64, wait: Wait) -> Result<Bytes, Errno> {
+    read_all(file, len, wait).map(Bytes::from)
+}
+
+fn read_all(file: &OwnedFd, len: u64, wait: Wait) -> Result<Vec<u8>, Errno> {
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| Errno::FBIG)?];
     let read = files::read_at(file, &mut bytes, 0, wait)?;
     bytes.truncate(read);
-    Ok(bytes.into())
+    Ok(bytes)
+}
+
+/// How many bytes of copies are in use, by whomever: of the cache, and of answers that clients take as slowly as they may.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Copies(Arc<AtomicU64>);
+
+/// Bytes of copies that one worker may have in use.
+const COPIES: u64 = 64 << 20;
+
+/// A copy, while it is in use.
+struct Copied {
+    bytes: Vec<u8>,
+    copies: Copies,
+}
+
+impl Copies {
+    /// All of a file, if it is there without waiting and there is room for a copy.
+    pub(super) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
+        if self.0.fetch_add(len, Ordering::Relaxed) + len > COPIES {
+            self.0.fetch_sub(len, Ordering::Relaxed);
+            return None;
+        }
+        let mut copied = Copied { bytes: Vec::new(), copies: self.clone() };
+        match read_all(file, len, Wait::No) {
+            Ok(bytes) if bytes.len() as u64 == len => copied.bytes = bytes,
+            _ => {
+                self.0.fetch_sub(len, Ordering::Relaxed);
+                return None;
+            }
+        }
+        Some(Bytes::from_owner(copied))
+    }
+}
+
+impl AsRef<[u8]> for Copied {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.copies.0.fetch_sub(self.bytes.len() as u64, Ordering::Relaxed);
+    }
 }
 
 /// From inode, size and the time of the last change of any kind: one that is rolled back, by whatever tool, has another
