@@ -194,7 +194,9 @@ impl<S: Source> Source for Transformed<'_, S> {
                 return Poll::Ready(Ok(()));
             }
             if let Some(taken) = transformation.work(source.data())? {
-                source.consume(taken);
+                if taken > 0 {
+                    source.consume(taken);
+                }
                 continue;
             }
             match source.poll_data(cx) {
@@ -305,4 +307,243 @@ pub fn weaken(fields: &mut Fields) {
         }
         strong
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::task::Waker;
+
+    use lockgate_content::change::{Changes, Document, Rule};
+    use lockgate_content::coding::{Coded, Coding, decode_all, encode_all};
+
+    use super::*;
+
+    /// A body that comes in pieces; an empty one is a pause, until it is taken away.
+    struct Pieces {
+        left: VecDeque<Vec<u8>>,
+        at: usize,
+    }
+
+    impl Pieces {
+        fn new<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
+            Self { left: pieces.into_iter().map(<[u8]>::to_vec).collect(), at: 0 }
+        }
+    }
+
+    impl Source for Pieces {
+        fn poll_data(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+            if self.left.front().is_some_and(Vec::is_empty) { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn data(&self) -> &[u8] {
+            self.left.front().map_or(&[], |piece| &piece[self.at..])
+        }
+
+        fn consume(&mut self, count: usize) {
+            self.at += count;
+            if self.left.front().is_some_and(|piece| piece.len() == self.at) {
+                self.left.pop_front();
+                self.at = 0;
+            }
+        }
+
+        fn is_last(&self) -> bool {
+            false
+        }
+
+        fn is_over(&self) -> bool {
+            self.left.is_empty()
+        }
+
+        fn taken(&self) -> u64 {
+            0
+        }
+
+        fn trailers(&self) -> Option<&Fields> {
+            None
+        }
+
+        fn settle(&mut self, _: &mut Context<'_>) {}
+    }
+
+    fn changer() -> Stage {
+        let rule = Rule::Text { find: b"@".to_vec(), with: "[at]".into() };
+        let changes = Changes::compile(&[rule]).unwrap();
+        Stage::Change(Changer::new(&changes, Document::Other, &[], u64::MAX))
+    }
+
+    /// What comes out up to each pause and to the end, and the most that was ready at once.
+    fn run(stages: Vec<Stage>, mut source: Pieces) -> Result<(Vec<Vec<u8>>, usize), ReadError> {
+        let mut transformation = Transformation::new(stages);
+        let (mut out, mut most) = (vec![Vec::new()], 0);
+        loop {
+            let mut body = transformation.of(&mut source);
+            match body.poll_data(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Ready(Ok(())) if body.is_over() => return Ok((out, most)),
+                Poll::Ready(Ok(())) => {
+                    let count = body.data().len();
+                    most = most.max(count);
+                    out.last_mut().unwrap().extend_from_slice(body.data());
+                    body.consume(count);
+                }
+                Poll::Pending if source.data().is_empty() => {
+                    source.left.pop_front();
+                    out.push(Vec::new());
+                }
+                // A turn that is given up.
+                Poll::Pending => {}
+            }
+        }
+    }
+
+    #[test]
+    fn stages_take_from_each_other_however_the_body_is_cut() {
+        let content = "a@b ".repeat(20_000);
+        let coded = encode_all(Coding::Zstd, 3, content.as_bytes());
+        for size in [1, 100, 1 << 20] {
+            let stages = vec![
+                Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)),
+                changer(),
+                Stage::Encode(Encoder::new(Coding::Gzip, 4)),
+            ];
+            let (out, _) = run(stages, Pieces::new(coded.chunks(size))).unwrap();
+            let out = decode_all(Coded::Gzip, &out.concat(), u64::MAX).unwrap();
+            assert!(out == content.replace('@', "[at]").as_bytes(), "{size}");
+        }
+    }
+
+    #[test]
+    fn a_pause_brings_out_what_the_encoder_has() {
+        for coding in Coding::ALL {
+            let pieces = [&b"one"[..], b"", b"two", b"", b"three"];
+            let stages = vec![changer(), Stage::Encode(Encoder::new(coding, 4))];
+            let (out, _) = run(stages, Pieces::new(pieces)).unwrap();
+            let mut decoder = Decoder::new(coding.into(), 100);
+            let read = out.iter().map(|bytes| {
+                let mut read = Vec::new();
+                while decoder.step(&mut &bytes[..], &mut read, 100).unwrap() == Progress::Full {}
+                String::from_utf8(read).unwrap()
+            });
+            let read: Vec<_> = read.filter(|read| !read.is_empty()).collect();
+            assert_eq!(read, ["one", "two", "three"], "{coding:?}");
+        }
+    }
+
+    /// A few bytes that stand for many are not had at once.
+    #[test]
+    fn no_stage_is_far_ahead_of_the_next() {
+        let zeros = vec![0; 20 << 20];
+        for coding in Coding::ALL {
+            let coded = encode_all(coding, 3, &zeros);
+            let stages = vec![Stage::Decode(Decoder::new(coding.into(), u64::MAX)), changer()];
+            let (out, most) = run(stages, Pieces::new([&coded[..]])).unwrap();
+            assert_eq!(out.iter().map(Vec::len).sum::<usize>(), zeros.len());
+            assert!(most <= 4 * PIECE, "{coding:?}: {most}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_makes_nothing_to_send_gives_up_its_turn() {
+        let coded = encode_all(Coding::Zstd, 3, &vec![0; 20 << 20]);
+        let mut source = Pieces::new([&coded[..]]);
+        let rule = Rule::Text { find: vec![0], with: "".into() };
+        let changer = Changer::new(&Changes::compile(&[rule]).unwrap(), Document::Other, &[], u64::MAX);
+        let stages = vec![Stage::Decode(Decoder::new(Coded::Zstd, u64::MAX)), Stage::Change(changer)];
+        let mut transformation = Transformation::new(stages);
+        let mut body = transformation.of(&mut source);
+        assert!(body.poll_data(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+
+    #[test]
+    fn what_is_wrong_is_an_error_and_no_end() {
+        let coded = encode_all(Coding::Gzip, 3, b"content");
+        for (max, pieces, error) in [
+            (3, &coded[..], DecodeError::TooLong),
+            (9, &coded[..9], DecodeError::Truncated),
+            (9, b"content", DecodeError::Invalid),
+        ] {
+            let stages = vec![Stage::Decode(Decoder::new(Coded::Gzip, max))];
+            match run(stages, Pieces::new([pieces])) {
+                Err(ReadError::Transform(TransformError::Decode(found))) => assert_eq!(found, error),
+                other => panic!("{error:?}: {other:?}"),
+            }
+        }
+        let rule = Rule::Text { find: b"@".to_vec(), with: "[at]".into() };
+        let changes = Changes::compile(&[rule]).unwrap();
+        let stages = vec![Stage::Change(Changer::new(&changes, Document::Other, &[], 3))];
+        let found = run(stages, Pieces::new([&b"@"[..]]));
+        let too_long = TransformError::Change(ChangeError::TooLong);
+        assert!(matches!(found, Err(ReadError::Transform(found)) if found == too_long));
+    }
+
+    #[test]
+    fn an_empty_body_stays_one_that_can_be_decoded() {
+        let stages = vec![changer(), Stage::Encode(Encoder::new(Coding::Zstd, 3))];
+        let (out, _) = run(stages, Pieces::new([])).unwrap();
+        assert_eq!(decode_all(Coded::Zstd, &out.concat(), 0).unwrap(), b"");
+    }
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        for (name, value) in lines {
+            fields.append(name.as_bytes(), value.as_bytes());
+        }
+        fields
+    }
+
+    fn value<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+        fields.named(name.as_bytes()).next().map(|value| std::str::from_utf8(value).unwrap())
+    }
+
+    fn compress() -> Compress {
+        Compress {
+            codings: vec![(Coding::Zstd, None), (Coding::Gzip, Some(9))],
+            types: vec![crate::transform::MediaRange::Under("text".into())],
+            min: 10,
+        }
+    }
+
+    #[test]
+    fn an_answer_says_that_it_is_compressed_and_nothing_of_what_it_was() {
+        let asked = fields(&[("Accept-Encoding", "gzip, br")]);
+        let mut answer = fields(&[
+            ("Content-Type", "text/css"),
+            ("Content-Length", "10"),
+            ("ETag", "\"a\""),
+            ("Digest", "x"),
+        ]);
+        assert_eq!(compress().begin(&asked, 200, &mut answer), Some((Coding::Gzip, 9)));
+        let names = ["content-encoding", "vary", "etag", "content-length", "digest"];
+        let found = names.map(|name| value(&answer, name));
+        assert_eq!(found, [Some("gzip"), Some("Accept-Encoding"), Some("W/\"a\""), None, None]);
+        // Never twice.
+        assert_eq!(compress().begin(&asked, 200, &mut answer), None);
+    }
+
+    #[test]
+    fn who_takes_no_coding_is_told_that_others_might() {
+        let mut answer = fields(&[("Content-Type", "text/css"), ("Content-Length", "10"), ("ETag", "\"a\"")]);
+        assert_eq!(compress().begin(&fields(&[("Accept-Encoding", "br")]), 200, &mut answer), None);
+        let found = ["content-length", "etag", "vary"].map(|name| value(&answer, name));
+        assert_eq!(found, [Some("10"), Some("\"a\""), Some("Accept-Encoding")]);
+    }
+
+    /// RFC 9110 §8.8.3.2.
+    #[test]
+    fn only_the_tag_that_was_made_weak_is_made_weak_in_a_304() {
+        for (status, asked, sent) in [
+            (304, "W/\"a\"", "W/\"a\""),
+            (304, "\"b\", W/\"a\"", "W/\"a\""),
+            (304, "\"a\"", "\"a\""),
+            (304, "W/\"ab\"", "\"a\""),
+            (304, "*", "\"a\""),
+            (200, "W/\"a\"", "\"a\""),
+        ] {
+            let mut answer = fields(&[("ETag", "\"a\"")]);
+            compress().recall(&fields(&[("If-None-Match", asked)]), status, &mut answer);
+            assert_eq!(value(&answer, "etag"), Some(sent), "{status} {asked}");
+        }
+    }
 }

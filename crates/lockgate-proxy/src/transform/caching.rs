@@ -139,4 +139,22 @@ mod tests {
             assert_eq!(found, said, "{path}");
         }
     }
+
+    #[test]
+    fn of_a_304_without_a_type_only_the_path_tells() {
+        let say = |text: &str| Some(text.to_owned());
+        let mut caching = Caching {
+            paths: vec![(Pattern::parse("/assets/*").unwrap(), say("path"))],
+            otherwise: say("otherwise"),
+            ..Caching::default()
+        };
+        let said = |caching: &Caching, path: &str| {
+            let mut fields = Fields::default();
+            caching.apply(304, path.as_bytes(), &mut fields);
+            fields.named(b"cache-control").next().map(|said| String::from_utf8_lossy(said).into_owned())
+        };
+        assert_eq!(said(&caching, "/a"), say("otherwise"));
+        caching.types.push((MediaRange::Under("text".into()), say("type")));
+        assert_eq!((said(&caching, "/a"), said(&caching, "/assets/a")), (None, say("path")));
+    }
 }

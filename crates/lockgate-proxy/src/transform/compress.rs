@@ -55,3 +55,40 @@ pub fn made(coding: coding::Coding) -> Option<Coding> {
         coding::Coding::Identity => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_short_is_not_worth_it_and_what_has_no_length_is() {
+        let types = vec![MediaRange::Exact("text/css".into())];
+        let compress = Compress { codings: vec![], types, min: 10 };
+        for (content_type, len, takes) in [
+            ("text/css", Some(9), false),
+            ("text/css", Some(10), true),
+            ("text/css; charset=utf-8", None, true),
+            ("text/html", None, false),
+        ] {
+            assert_eq!(compress.takes(content_type.as_bytes(), len), takes, "{content_type} {len:?}");
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_configured_holds_for_both_occasions() {
+        let codings = vec![(Coding::Gzip, Some(9)), (Coding::Zstd, None)];
+        let compress = Compress { codings, types: vec![], min: 0 };
+        assert_eq!((compress.fast_level(Coding::Gzip), compress.kept_level(Coding::Gzip)), (9, 9));
+        assert_eq!(compress.fast_level(Coding::Zstd), Coding::Zstd.fast_level());
+        assert_eq!(compress.kept_level(Coding::Zstd), Coding::Zstd.kept_level());
+    }
+
+    #[test]
+    fn what_accept_encoding_names_is_what_is_made() {
+        for coding in Coding::ALL {
+            assert_eq!(named(coding).name(), coding.token());
+            assert_eq!(made(named(coding)), Some(coding));
+        }
+        assert_eq!(made(coding::Coding::Identity), None);
+    }
+}

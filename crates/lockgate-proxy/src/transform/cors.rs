@@ -118,3 +118,30 @@ impl Cors {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_between_the_ends_of_a_pattern() {
+        let under = Origin::Under("https://".into(), ".example.org:8443".into());
+        for (origin, matches) in [
+            ("https://a.example.org:8443", true),
+            ("https://a-b.c_d.example.org:8443", true),
+            ("https://.example.org:8443", false),
+            ("https://example.org:8443", false),
+            ("https://a.example.org", false),
+            ("https://a:1.example.org:8443", false),
+            ("https://evil/.example.org:8443", false),
+            ("https://evil@.example.org:8443", false),
+            ("https://a.example.org:8443.evil", false),
+            ("http://a.example.org:8443", false),
+            // The two ends may not overlap.
+            ("https://", false),
+            ("", false),
+        ] {
+            assert_eq!(under.matches(origin.as_bytes()), matches, "{origin}");
+        }
+    }
+}
