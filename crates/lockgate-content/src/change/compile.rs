@@ -62,6 +62,9 @@ pub enum RuleFault {
     /// A value at the beginning of a URL could make it `javascript:`.
     #[error("a value at the beginning of {0} could choose the URL's scheme: write / or https://… before it")]
     Scheme(String),
+    /// A value where a URL's host is still open: one that begins with `/` or `@` would choose it.
+    #[error("a value in {0} could choose another host: end the host with /, or write more than / before it")]
+    Host(String),
 }
 
 /// What runs.
@@ -358,25 +361,60 @@ fn attribute(name: &str) -> Result<String, RuleFault> {
 }
 
 /// Attributes of which browsers follow the URL, or run what it says.
-const URLS: [&str; 10] =
-    ["href", "xlink:href", "src", "action", "formaction", "data", "to", "from", "values", "ping"];
+const URLS: [&str; 9] = ["href", "xlink:href", "src", "action", "formaction", "data", "to", "from", "ping"];
 
 /// Whether values may stand in this attribute: escaping keeps them in the quotes, not harmless for what reads them.
 fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
     let Some(first) = value.0.iter().position(|part| matches!(part, Part::Value(_))) else { return Ok(()) };
-    if name.starts_with("on") || matches!(name, "style" | "srcdoc") {
+    let before = value.0[..first].iter().map(|part| match part {
+        Part::Text(text) => &text[..],
+        Part::Value(_) | Part::Raw(_) => b"",
+    });
+    check_value_behind(name, &before.collect::<Vec<_>>().concat())
+}
+
+/// The same for the first value, behind this text. It settles what may follow: any value may be empty.
+fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
+    if name.starts_with("on") || matches!(name, "style" | "srcdoc" | "values") {
         return Err(RuleFault::Code(name.to_owned()));
     }
-    if URLS.contains(&name) {
-        let before = value.0[..first].iter().map(|part| match part {
-            Part::Text(text) => &text[..],
-            Part::Value(_) | Part::Raw(_) => b"",
-        });
-        let before = before.collect::<Vec<_>>().concat().to_ascii_lowercase();
-        let settled = before.iter().any(|byte| matches!(byte, b'/' | b'?' | b'#'));
-        if !settled || before.trim_ascii_start().starts_with(b"javascript:") {
-            return Err(RuleFault::Scheme(name.to_owned()));
-        }
+    if !URLS.contains(&name) {
+        return Ok(());
     }
-    Ok(())
+    match open(before) {
+        None => Ok(()),
+        Some(Open::Scheme) => Err(RuleFault::Scheme(name.to_owned())),
+        Some(Open::Host) => Err(RuleFault::Host(name.to_owned())),
+    }
+}
+
+/// What is not settled yet of a URL.
+enum Open {
+    Scheme,
+    Host,
+}
+
+/// What the rest of a URL could still choose behind this beginning, as browsers read it (URL Standard, 4.4): they skip
+/// tabs and line breaks, take `\` for `/`, and as many slashes as they find for two behind `https:`.
+fn open(before: &[u8]) -> Option<Open> {
+    let url: Vec<u8> = before
+        .iter()
+        .filter(|byte| !matches!(byte, b'\t' | b'\n' | b'\r'))
+        .map(|byte| if *byte == b'\\' { b'/' } else { byte.to_ascii_lowercase() })
+        .skip_while(|byte| *byte <= b' ')
+        .collect();
+    let Some(end) = url.iter().position(|byte| matches!(byte, b':' | b'/' | b'?' | b'#')) else {
+        return Some(Open::Scheme);
+    };
+    let (first, rest) = url.split_at(end);
+    let rest = match rest.strip_prefix(b":") {
+        Some(_) if matches!(first, b"javascript" | b"vbscript" | b"data") => return Some(Open::Scheme),
+        Some(rest) => rest,
+        None if !first.is_empty() || rest[0] != b'/' => return None,
+        None if rest.len() > 1 && rest[1] != b'/' => return None,
+        None => rest,
+    };
+    let host = &rest[rest.iter().take_while(|byte| **byte == b'/').count()..];
+    let ended = host.iter().skip(1).any(|byte| matches!(byte, b'/' | b'?' | b'#'));
+    (!ended).then_some(Open::Host)
 }

@@ -290,6 +290,7 @@ fn rules_with_a_fault_are_refused_by_their_number() {
     let set = |name: &str, value: &str| select("a", Edit::Set { name: name.into(), value: with(value) });
     let code = |name: &str| RuleFault::Code(name.into());
     let scheme = |name: &str| RuleFault::Scheme(name.into());
+    let host = |name: &str| RuleFault::Host(name.into());
     let table = [
         (text("", "x"), RuleFault::Empty),
         (text(&long, "x"), RuleFault::TooLong),
@@ -304,6 +305,17 @@ fn rules_with_a_fault_are_refused_by_their_number() {
         (set("href", "{0}"), scheme("href")),
         (set("src", "java{0}"), scheme("src")),
         (set("href", " JavaScript:/{0}"), scheme("href")),
+        (set("href", "data:/{0}"), scheme("href")),
+        (set("values", "/x;{0}"), code("values")),
+        (set("src", "/{0}"), host("src")),
+        (set("src", "\\{0}"), host("src")),
+        (set("src", " /\t{0}"), host("src")),
+        (set("src", "{!0}/{0}"), host("src")),
+        (set("href", "//{0}"), host("href")),
+        (set("href", "//a.example{0}/x"), host("href")),
+        (set("action", "https://{0}/x"), host("action")),
+        (set("action", "https:///{0}"), host("action")),
+        (set("action", "https:\\/a.example{0}"), host("action")),
         (set("a b", ""), RuleFault::Name("a b".into())),
         (set("", ""), RuleFault::Name(String::new())),
     ];
@@ -321,7 +333,14 @@ fn rules_with_a_fault_are_refused_by_their_number() {
     }
     for rule in [
         set("href", "/x/{0}"),
+        set("href", "/x{0}"),
+        set("href", "x/{0}"),
+        set("href", "?{0}"),
+        set("href", "/?{0}"),
+        set("href", "/x/{0}/{0}"),
+        set("href", "//a.example/{0}"),
         set("src", "https://a.example/{0}"),
+        set("src", "https://a.example?{0}"),
         set("onclick", "{!0}"),
         set("alt", "{0}"),
     ] {
