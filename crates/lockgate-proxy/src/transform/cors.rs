@@ -91,6 +91,12 @@ impl Cors {
         answer
     }
 
+    /// Takes out what an origin says of it.
+    pub fn clear(fields: &mut Fields) {
+        let front = b"access-control-";
+        fields.retain(|field| field.name.get(..front.len()).is_none_or(|of| !of.eq_ignore_ascii_case(front)));
+    }
+
     /// Says it of an answer.
     pub fn apply(&self, asked: &Fields, fields: &mut Fields) {
         fields.retain(|field| !OURS.iter().any(|ours| ours.eq_ignore_ascii_case(field.name)));

@@ -22,7 +22,7 @@ use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::h1;
 use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
-use crate::transform::{Origin, Public};
+use crate::transform::{Cors, Origin, Public};
 use crate::upstream::Lease;
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
@@ -203,6 +203,10 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
             Public { secure: client.is_secure(), authority: asked.host, origins: origin.as_slice(), prefix };
         public.restore(&mut answer.fields);
     }
+    if rules.cors.is_some() {
+        forwarding::detach(&mut answer.fields);
+        Cors::clear(&mut answer.fields);
+    }
     if !rules.headers.is_empty() {
         forwarding::detach(&mut answer.fields);
         let mut scratch = worker.blocks.text();
@@ -214,7 +218,6 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
         cache.apply(answer.status, &path, &mut answer.fields);
     }
     if let Some(cors) = &rules.cors {
-        forwarding::detach(&mut answer.fields);
         cors.apply(&request.head.fields, &mut answer.fields);
     }
     // RFC 9110 §6.6.1: who has a clock sees to it that there is one.
