@@ -38,8 +38,9 @@
 //! - Others: as it is, because there is nothing that a browser would take for code.
 //!
 //! Where escaping cannot help, values do not go: inside `<script>` and `<style>` selectors put in only the text around
-//! them, and an attribute that is code (`onclick`, `style`, `srcdoc`), or a URL whose scheme would be chosen by the value,
-//! is refused when the rule is compiled. A text or a pattern does not know where in the page it matches: in an
+//! them, and an attribute that is code (`onclick`, `style`, `srcdoc`), or a URL whose scheme or host the value would
+//! choose, is refused when the rule is compiled. So are the same places in the tags of a template, its own `<script>` and
+//! `<style>`, and a value in a tag without quotes. A text or a pattern does not know where in the page it matches: in an
 //! unquoted attribute, in a script or right behind `href="`, escaping is not enough, and such a place must not be chosen.
 //! [`Part::Raw`] is a value as it is: for those that clients do not choose.
 //!
@@ -54,6 +55,7 @@ mod escape;
 mod html;
 mod matches;
 mod output;
+mod places;
 mod plan;
 
 pub use changer::Changer;

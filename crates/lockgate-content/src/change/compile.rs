@@ -9,6 +9,7 @@ use regex_automata::util::syntax;
 
 use super::matches::{LONGEST_MATCH, Matcher, SHORT_MATCH};
 use super::output::Piece;
+use super::places;
 use super::{Edit, Part, Rule, Template};
 
 /// What the automaton of all patterns may take, in bytes.
@@ -65,6 +66,14 @@ pub enum RuleFault {
     /// A value where a URL's host is still open: one that begins with `/` or `@` would choose it.
     #[error("a value in {0} could choose another host: end the host with /, or write more than / before it")]
     Host(String),
+    /// A value in an element that is code.
+    #[error(
+        "a value inside <{0}> would be code that clients choose: put it into an attribute, as data-value='…'"
+    )]
+    Inside(String),
+    /// A value in a tag, but not between quotes.
+    #[error("a value in a tag stands between quotes, as content='…'")]
+    Unquoted,
 }
 
 /// What runs.
@@ -106,6 +115,7 @@ impl Changes {
         let mut searches = vec![];
         for (number, rule) in rules.iter().enumerate() {
             let wrong = |fault| RuleError { rule: number, fault };
+            inserted(rule).map_or(Ok(()), places::check).map_err(wrong)?;
             match rule {
                 Rule::Text { find, with } => searches.push(Search::text(number, find, with).map_err(wrong)?),
                 Rule::Pattern { pattern, with } => {
@@ -133,19 +143,25 @@ impl Changes {
     }
 }
 
-fn numbers(rules: &[Rule]) -> usize {
-    let template = |rule: &Rule| match rule {
-        Rule::Text { with, .. } | Rule::Pattern { with, .. } => Some(with.clone()),
+/// The template of what a rule puts into the document's text.
+fn inserted(rule: &Rule) -> Option<&Template> {
+    match rule {
+        Rule::Text { with, .. } | Rule::Pattern { with, .. } => Some(with),
         Rule::Select { edit, .. } => match edit {
-            Edit::Before(with) | Edit::After(with) | Edit::Prepend(with) | Edit::Append(with) => {
-                Some(with.clone())
-            }
-            Edit::Inner(with) | Edit::Replace(with) | Edit::Set { value: with, .. } => Some(with.clone()),
-            Edit::Remove | Edit::Unset(_) => None,
+            Edit::Before(with) | Edit::After(with) | Edit::Prepend(with) => Some(with),
+            Edit::Append(with) | Edit::Inner(with) | Edit::Replace(with) => Some(with),
+            Edit::Remove | Edit::Set { .. } | Edit::Unset(_) => None,
         },
+    }
+}
+
+fn numbers(rules: &[Rule]) -> usize {
+    let template = |rule| match rule {
+        &Rule::Select { edit: Edit::Set { ref value, .. }, .. } => Some(value),
+        rule => inserted(rule),
     };
-    let parts = rules.iter().filter_map(template).flat_map(|template| template.0);
-    let number = |part| match part {
+    let parts = rules.iter().filter_map(template).flat_map(|template| &template.0);
+    let number = |part: &Part| match part {
         Part::Text(_) => 0,
         Part::Value(number) | Part::Raw(number) => number + 1,
     };
@@ -374,7 +390,7 @@ fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {
 }
 
 /// The same for the first value, behind this text. It settles what may follow: any value may be empty.
-fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
+pub(super) fn check_value_behind(name: &str, before: &[u8]) -> Result<(), RuleFault> {
     if name.starts_with("on") || matches!(name, "style" | "srcdoc" | "values") {
         return Err(RuleFault::Code(name.to_owned()));
     }

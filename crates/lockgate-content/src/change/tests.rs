@@ -350,6 +350,63 @@ fn rules_with_a_fault_are_refused_by_their_number() {
     assert_eq!(compiled(&[]).values(), 0);
 }
 
+/// Escaping makes no value harmless in these places (WHATWG HTML, 13.2.5).
+#[test]
+fn values_stand_where_a_template_shows_that_they_become_no_code() {
+    let inside = |name: &str| Some(RuleFault::Inside(name.into()));
+    let (code, host) =
+        (|name: &str| Some(RuleFault::Code(name.into())), |name: &str| Some(RuleFault::Host(name.into())));
+    let unquoted = || Some(RuleFault::Unquoted);
+    let table = [
+        ("<script>go(`{0}`)</script>", inside("script")),
+        ("<SCRIPT type=module>{0}", inside("script")),
+        ("<script></scripts>{0}", inside("script")),
+        ("<script/>{0}", inside("script")),
+        ("<script>a<</script {!0}>{0}", None),
+        ("<script>{!0}</script>{0}", None),
+        ("<style\n>p::before{0}</style>", inside("style")),
+        ("<!--><script>{0}", inside("script")),
+        ("<!---><script>{0}", inside("script")),
+        ("<!----!><script>{0}", inside("script")),
+        ("<!-- > -- <script> {0} --->{0}<script>{0}", inside("script")),
+        ("<!-- <script> {0} -->{0}", None),
+        ("<!doctype {0}><script>{0}", inside("script")),
+        ("</ <script>{0}", None),
+        ("<textarea><script>{0}</textarea>{0}", None),
+        ("<title><a b='</title><script>{0}", inside("script")),
+        ("<meta content={0}>", unquoted()),
+        ("<meta content=a{0}>", unquoted()),
+        ("<meta content= {0}>", unquoted()),
+        ("<meta content={!0}{0}>", unquoted()),
+        ("<meta {0}>", unquoted()),
+        ("<meta a{0}='1'>", unquoted()),
+        ("<meta a='1'{0}>", unquoted()),
+        ("<{0}>", unquoted()),
+        ("</{0}>", unquoted()),
+        ("<<{0}>", unquoted()),
+        ("<m{0}>", unquoted()),
+        ("<meta name=id content='{0}'>{0}", None),
+        ("<meta content = \"'>{0}\">{0}", None),
+        ("<p title='>'>1 < {0} = {0}</p {!0}>", None),
+        ("<p ONclick='go(\"{0}\")'>", code("onclick")),
+        ("<p style='color:{0}'>", code("style")),
+        ("<a href='{0}'>", Some(RuleFault::Scheme("href".into()))),
+        ("<a href='/{0}'>", host("href")),
+        ("<a/href='//{0}'>", host("href")),
+        ("<a title href='/x/{0}' alt='{0}'>", None),
+        ("<a x=1 =href='{0}'>", None),
+        ("{0}' onclick='{0}", None),
+    ];
+    let edits = [Edit::Before, Edit::After, Edit::Prepend, Edit::Append, Edit::Inner, Edit::Replace];
+    for (template, fault) in table {
+        let rules = [text("a", with(template)), pattern("a", with(template))];
+        for rule in rules.into_iter().chain(edits.map(|edit| select("p", edit(with(template))))) {
+            let error = Changes::compile(std::slice::from_ref(&rule)).err();
+            assert_eq!(error.map(|error| error.fault), fault, "{template} in {rule:?}");
+        }
+    }
+}
+
 #[test]
 fn a_match_of_bounded_length_is_found_wherever_it_stands() {
     for len in [1, 100, LONGEST_MATCH] {
