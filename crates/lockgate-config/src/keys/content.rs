@@ -10,7 +10,7 @@ pub(super) const REWRITE_BODY: Key = Key::new(
     "rewrite_body",
     Either(&[False, List { of: &Table(RULE), least: 1 }, Table(REWRITE)]),
     FALSE,
-    r#"[{ text = "{{user}}", with = "{client}" }, { select = "head", append = "<meta name=id content={id}>" }]"#,
+    r#"[{ text = "{{user}}", with = "{client}" }, { select = "head", append = "<meta name=id content='{id}'>" }]"#,
     "What is changed in the bodies of answers as they are sent; the short form is the value of `rules`. First selectors \
      act on the page as it came, then texts and patterns in one pass over what is left of it; what a rule has put in is \
      not changed by another. Length, `ETag`, ranges and `Content-Encoding` are those of what is sent.",
@@ -69,7 +69,11 @@ const RULE: &[Key] = &[
         r#""{value:version}""#,
         "What stands there instead, beside `text` or `regex`. The placeholders of `respond` are replaced, and `{time}` (of the \
          request, in UTC, as `2026-05-04T12:30:00Z`), `{counter}` (of this route, one more for each request) and `{value:NAME}` \
-         (of `[values.NAME]`). What clients choose is escaped, so that it cannot become a tag or end an attribute.",
+         (of `[values.NAME]`). What a request brings is escaped, so that it cannot become a tag, end an attribute in quotes or end a string of \
+         JSON and JavaScript. That does not help inside `<script>` and `<style>`, in an attribute that is code (`onclick`, \
+         `style`), in a tag without quotes, or where it would choose a URL's scheme or host (`href='{path}'`, `src='/{*}'`): \
+         a rule that shows such a place itself is an error. One that only matches there cannot be told: do not write it. \
+         `{value:NAME}` is put in as it is.",
     )
     .with(r#"text = "@version@""#)
     .atop("values.version.file = \"/etc/version\""),
@@ -80,14 +84,15 @@ const RULE: &[Key] = &[
         r#""nav > a[href='/']""#,
         "A CSS selector (types, classes, ids, attributes, `:not`, `:nth-child`, `:nth-of-type`, children, descendants) of the \
          elements to which one operation is done: `append`, `prepend`, `before`, `after`, `replace`, `inner`, `remove` or \
-         `set`. What is put in is HTML with the placeholders of `with`.",
+         `set`. What is put in is HTML with the placeholders of `with`; inside `<script>` and `<style>` those of the request \
+         are left out. Elements are those whose tags are written in the page: a `<head>` that is left out is not found.",
     )
     .with("remove = true"),
-    Key::new("append", Body, Absent("another operation"), r#""<p>{id}""#, "Put in at the end of the element.")
+    Key::new("append", Body, Absent("another operation"), r#""<p>{id}""#, "Put in at the end of the element, right before its end tag; nothing happens where that is left out, as with most `<p>` and `<li>`.")
         .with(SELECT),
     Key::new("prepend", Body, Absent("another operation"), r#""<p>{id}""#, "Put in at its beginning.").with(SELECT),
     Key::new("before", Body, Absent("another operation"), r#""<p>{id}""#, "Put in before it.").with(SELECT),
-    Key::new("after", Body, Absent("another operation"), r#""<p>{id}""#, "Put in behind it.").with(SELECT),
+    Key::new("after", Body, Absent("another operation"), r#""<p>{id}""#, "Put in behind its end tag; nothing happens where that is left out.").with(SELECT),
     Key::new("replace", Body, Absent("another operation"), r#""<p>{id}""#, "Put in its place.").with(SELECT),
     Key::new("inner", Body, Absent("another operation"), r#""{client}""#, "Put in the place of what is in it.")
         .with(SELECT),
