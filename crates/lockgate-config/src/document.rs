@@ -252,25 +252,28 @@ impl Reader<'_> {
     fn branch(&mut self, table: &DeTable<'_>, written: Written) -> Branch {
         let whole = table.iter().filter(|(key, _)| !self.broken.contains(key.span().start));
         let whole: Vec<_> = whole.collect();
+        // What takes the place of a match of a regular expression names its groups.
+        let groups = whole.iter().any(|(key, _)| key.get_ref() == "regex");
         let entries = whole.into_iter().map(|(key, value)| {
-            let entry = Entry { key_at: At::new(self.source, key.span()), item: self.item(value) };
+            let item = self.item(value, groups && key.get_ref() == "with");
+            let entry = Entry { key_at: At::new(self.source, key.span()), item };
             (key.get_ref().to_string(), entry)
         });
         Branch { entries: entries.collect(), inline: written == Written::Inline }
     }
 
-    fn item(&mut self, value: &Spanned<DeValue<'_>>) -> Item {
+    fn item(&mut self, value: &Spanned<DeValue<'_>>, groups: bool) -> Item {
         let at = At::new(self.source, value.span());
         let node = match value.get_ref() {
             _ if self.broken.contains(at.span.start) => Node::Broken,
-            DeValue::String(text) => self.text(text, &at),
+            DeValue::String(text) => self.text(text, &at, groups),
             DeValue::Integer(digits) => {
                 Node::Integer(i64::from_str_radix(digits.as_str(), digits.radix()).ok())
             }
             DeValue::Float(_) => Node::Float,
             DeValue::Boolean(value) => Node::Bool(*value),
             DeValue::Datetime(_) => Node::Datetime,
-            DeValue::Array(array) => Node::List(array.iter().map(|item| self.item(item)).collect()),
+            DeValue::Array(array) => Node::List(array.iter().map(|item| self.item(item, false)).collect()),
             DeValue::Table(table) => {
                 let inline = at.text().starts_with('{');
                 Node::Table(self.branch(table, if inline { Written::Inline } else { Written::Header }))
@@ -279,8 +282,8 @@ impl Reader<'_> {
         Item { node, at }
     }
 
-    fn text(&mut self, raw: &str, at: &At) -> Node {
-        match references::substitute(raw, at, self.env, self.report) {
+    fn text(&mut self, raw: &str, at: &At, groups: bool) -> Node {
+        match references::substitute(raw, at, groups, self.env, self.report) {
             Some(value) => Node::Text(Text { raw: raw.to_owned(), value }),
             None => Node::Broken,
         }

@@ -12,8 +12,14 @@ use crate::report::Report;
 
 /// Replaces what a string refers to; nothing, after a report, when it cannot be had.
 ///
-/// What was brought in is not read again.
-pub(crate) fn substitute(raw: &str, at: &At, env: &Environment, report: &mut Report) -> Option<String> {
+/// What was brought in is not read again. Where there are `groups` of a regular expression, `${name}` is one of theirs.
+pub(crate) fn substitute(
+    raw: &str,
+    at: &At,
+    groups: bool,
+    env: &Environment,
+    report: &mut Report,
+) -> Option<String> {
     let mut value = String::with_capacity(raw.len());
     let mut rest = raw;
     let mut told = BTreeSet::new();
@@ -25,7 +31,7 @@ pub(crate) fn substitute(raw: &str, at: &At, env: &Environment, report: &mut Rep
                 no_end(report, at);
                 return None;
             }
-            if told.insert("") {
+            if !groups && told.insert("") {
                 left_as_it_is(report, after, at);
             }
             value.push_str("${");

@@ -35,6 +35,15 @@ fn a_rule_searches_for_one_thing_and_does_one_thing() {
     for (rule, expected) in [
         ("text = \"a\", with = \"\"", BodyChange::Text { find: text("a"), with: text("") }),
         ("regex = \"(a)\", with = \"$1\"", BodyChange::Pattern { pattern: text("(a)"), with: text("$1") }),
+        // Groups of the expression, of which the configuration has nothing to say.
+        (
+            "regex = \"(?<w>b)ody\", with = \"${w}O$${id}$$${w}\"",
+            BodyChange::Pattern { pattern: text("(?<w>b)ody"), with: text("${w}O$${id}$$${w}") },
+        ),
+        (
+            "with = \"${w}${path}\", regex = \"(?<w>b)\"",
+            BodyChange::Pattern { pattern: text("(?<w>b)"), with: text("${w}${path}") },
+        ),
         ("select = \"p\", append = \"{id}\"", select(ElementEdit::Append(text("{id}")))),
         ("select = \"p\", prepend = \"{time}\"", select(ElementEdit::Prepend(text("{time}")))),
         ("select = \"p\", before = \"{counter}\"", select(ElementEdit::Before(text("{counter}")))),

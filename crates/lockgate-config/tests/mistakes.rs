@@ -157,6 +157,8 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (edit("{ select = \"p\", set = { \"a b\" = \"c\" } }"), "E0018", "\"a b\"", "data-id"),
         (edit("{ text = \"a\", with = \"{value:gone}\" }"), "E0040", "\"{value:gone}\"", "[values.NAME]"),
         (edit("{ text = \"a\", with = \"{clinet}\" }"), "W0004", "\"{clinet}\"", "{client}, {scheme}"),
+        (edit("{ text = \"a\", with = \"${w}\" }"), "W0004", "\"${w}\"", "${env:w}"),
+        (edit("{ regex = \"a\", with = \"${w} {clinet}\" }"), "W0004", "\"${w} {clinet}\"", "{client}, {scheme}"),
         (edit("{ text = \"a\", wiht = \"b\" }"), "E0010", "wiht", "did you mean `with`?"),
         (site("rewrite_body = { rules = [{ text = \"a\", with = \"b\" }], max = 9 }"), "E0013", "9", "\"9KB\""),
         (value("every = \"1s\""), "E0020", "app", "add file = "),

@@ -137,10 +137,9 @@ impl Resolver<'_> {
                 }
                 return None;
             };
-            let with = self.put_in(with, pattern)?;
             match search {
-                "text" => BodyChange::Text { find, with },
-                _ => BodyChange::Pattern { pattern: find, with },
+                "text" => BodyChange::Text { find, with: self.put_in(with, pattern)? },
+                _ => BodyChange::Pattern { pattern: find, with: self.put_in_beside_groups(with, pattern)? },
             }
         };
         Some(BodyRule { change, at: search_at })
@@ -208,6 +207,16 @@ impl Resolver<'_> {
     /// A text that is put in, whose placeholders stand for something.
     fn put_in(&mut self, written: &Checked, pattern: &Pattern) -> Option<String> {
         let Value::Text(text) = &written.value else { return None };
+        self.stands_for_something(text, &written.at, pattern).then(|| text.clone())
+    }
+
+    /// The same beside a regular expression: `${name}` is a group of it, whatever the name, and `$$` a dollar.
+    fn put_in_beside_groups(&mut self, written: &Checked, pattern: &Pattern) -> Option<String> {
+        let Value::Text(text) = &written.value else { return None };
+        self.stands_for_something(&without_groups(text), &written.at, pattern).then(|| text.clone())
+    }
+
+    fn stands_for_something(&mut self, text: &str, at: &At, pattern: &Pattern) -> bool {
         let named = text.split("{value:").skip(1).filter_map(|after| after.split_once('}'));
         for (name, _) in named {
             if let Some(used) = self.value_names.get_mut(name) {
@@ -220,11 +229,11 @@ impl Resolver<'_> {
                 None => "write [values.NAME] with file = \"/etc/version\"".to_owned(),
             };
             let why = "no [values.NAME] has this name";
-            self.tell(Code::BadPlaceholder, &written.at, "a value is not known", why, &cure);
-            return None;
+            self.tell(Code::BadPlaceholder, at, "a value is not known", why, &cure);
+            return false;
         }
-        self.text_with(text, &written.at, pattern, &BESIDES);
-        Some(text.clone())
+        self.text_with(text, at, pattern, &BESIDES);
+        true
     }
 
     /// What a path inherits is looked at again for it, but told once.
@@ -233,4 +242,18 @@ impl Resolver<'_> {
             self.report.push_at(code, at, message, why, cure);
         }
     }
+}
+
+/// What is left of a replacement without `$$` and `${name}`.
+fn without_groups(text: &str) -> String {
+    let mut left = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('$') {
+        left.push_str(before);
+        rest = match behind.strip_prefix('{') {
+            Some(group) => group.split_once('}').map_or(behind, |(_, behind)| behind),
+            None => behind.strip_prefix('$').unwrap_or(behind),
+        };
+    }
+    left + rest
 }
