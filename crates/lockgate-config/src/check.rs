@@ -24,7 +24,7 @@ use places::{elsewhere, example, join, reading, short};
 
 pub(crate) use answers::media_range;
 pub(crate) use http::WrittenLimit;
-pub(crate) use tables::{Id, Keyed, Named};
+pub(crate) use tables::{Id, Keyed, Named, is_table_name};
 
 mod answers;
 mod files;

@@ -48,6 +48,11 @@ fn a_rule_searches_for_one_thing_and_does_one_thing() {
         ("select = \"p\", prepend = \"{time}\"", select(ElementEdit::Prepend(text("{time}")))),
         ("select = \"p\", before = \"{counter}\"", select(ElementEdit::Before(text("{counter}")))),
         ("select = \"p\", after = \"\"", select(ElementEdit::After(text("")))),
+        // An object of JavaScript, not the value of a name.
+        (
+            "select = \"p\", before = \"{value: 1}{value:}\"",
+            select(ElementEdit::Before(text("{value: 1}{value:}"))),
+        ),
         ("select = \"p\", replace = \"a {b: 1}\"", select(ElementEdit::Replace(text("a {b: 1}")))),
         ("select = \"p\", inner = \"a\", remove = false", select(ElementEdit::Inner(text("a")))),
         ("select = \"p\", remove = true", select(ElementEdit::Remove)),

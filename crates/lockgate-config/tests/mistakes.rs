@@ -161,6 +161,13 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (edit("{ regex = \"a\", with = \"${w} {clinet}\" }"), "W0004", "\"${w} {clinet}\"", "{client}, {scheme}"),
         (edit("{ text = \"a\", wiht = \"b\" }"), "E0010", "wiht", "did you mean `with`?"),
         (site("rewrite_body = { rules = [{ text = \"a\", with = \"b\" }], max = 9 }"), "E0013", "9", "\"9KB\""),
+        (
+            site("rewrite_body = { rules = [{ select = \"p\", remove = true }], types = [\"application/json\"] }"),
+            "W0003",
+            "\"p\"",
+            "text/html",
+        ),
+        (path("/x", "redirect = \"/y\"\ncache = \"1h\""), "W0003", "cache", "root"),
         (value("every = \"1s\""), "E0020", "app", "add file = "),
         (value("file = \"/a\"\nurl = \"http://a/\""), "E0019", "\"http://a/\"", "keep one"),
         (value("file = \"/a\"\nevery = \"10ms\""), "E0014", "\"10ms\"", "at least \"1s\""),

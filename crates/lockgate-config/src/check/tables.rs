@@ -68,8 +68,7 @@ impl Checker<'_> {
                 }
             },
             By::Name => {
-                let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-                if !name.is_empty() && name.len() <= 64 && name.chars().all(plain) {
+                if is_table_name(name) {
                     return Some(Id::Name);
                 }
                 let message = format!("{name:?} is not a name");
@@ -193,6 +192,12 @@ impl Checker<'_> {
         self.report.push_at(Code::BadHost, at, message, error.reason(), cure);
         Value::Invalid
     }
+}
+
+/// Whether a table can be called so, as `[pool.NAME]` and `[values.NAME]`.
+pub(crate) fn is_table_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 /// Why a field is left to the server: framing (RFC 9112 §6) and what belongs to one connection

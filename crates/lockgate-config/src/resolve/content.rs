@@ -1,6 +1,6 @@
 //! What is put into bodies: rules of `rewrite_body`, and the values that they name.
 
-use crate::check::{Checked, Id, Table, Value};
+use crate::check::{Checked, Id, Table, Value, is_table_name};
 use crate::codes::Code;
 use crate::keys;
 use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, Pattern, ValueSource};
@@ -98,7 +98,15 @@ impl Resolver<'_> {
             Value::MediaRange(range) => Some(range),
             _ => None,
         });
-        let (types, max) = (types.collect(), long.size("max"));
+        let (types, max): (Vec<_>, _) = (types.collect(), long.size("max"));
+        if !types.iter().any(|range| range.matches("text/html")) {
+            for rule in &rules {
+                let BodyChange::Select { .. } = rule.change else { continue };
+                let cure = "add \"text/html\" to types";
+                let why = "it acts in HTML, and `types` has none";
+                self.tell(Code::NoEffect, &rule.at, "this selector has no effect", why, cure);
+            }
+        }
         (rules.len() == list.len()).then_some(BodyRewrite { rules, types, max })
     }
 
@@ -218,7 +226,8 @@ impl Resolver<'_> {
 
     fn stands_for_something(&mut self, text: &str, at: &At, pattern: &Pattern) -> bool {
         let named = text.split("{value:").skip(1).filter_map(|after| after.split_once('}'));
-        for (name, _) in named {
+        // With any other letters it is an object of a script: `{value: 3}`.
+        for (name, _) in named.filter(|(name, _)| is_table_name(name)) {
             if let Some(used) = self.value_names.get_mut(name) {
                 *used = true;
                 continue;

@@ -205,7 +205,7 @@ impl Resolver<'_> {
         };
         let names = unused(
             proxied || served,
-            &["strip_prefix", "compress", "rewrite_body"],
+            &["strip_prefix", "compress", "rewrite_body", "cache"],
             "remove it, or write proxy or root",
         )
         .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
