@@ -190,8 +190,12 @@ impl<'a> Search<'a> {
     }
 
     fn pattern(rule: usize, pattern: &'a str, with: &'a Template) -> Result<Self, RuleFault> {
-        let wrong = |error: &dyn std::fmt::Display| RuleFault::Pattern(error.to_string());
-        let hir = syntax::parse_with(pattern, &of_bytes()).map_err(|error| wrong(&error))?;
+        let hir = syntax::parse_with(pattern, &of_bytes()).map_err(|error| {
+            // It ends with what is wrong, behind a drawing of the place.
+            let drawn = error.to_string();
+            let last = drawn.lines().last().unwrap_or_default();
+            RuleFault::Pattern(last.strip_prefix("error: ").unwrap_or(last).to_owned())
+        })?;
         if hir.properties().minimum_len() == Some(0) {
             return Err(RuleFault::Empty);
         }

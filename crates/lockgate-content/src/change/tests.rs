@@ -331,6 +331,11 @@ fn rules_with_a_fault_are_refused_by_their_number() {
             "{error}"
         );
     }
+    // One line each: a report shows the place itself.
+    for find in ["a(b", "(?<a>b)(?<a>c)", "a\nb(", "[z-a]"] {
+        let error = Changes::compile(&[pattern(find, "")]).err().unwrap().to_string();
+        assert!(!error.contains('\n') && error.len() > 10, "{error}");
+    }
     for rule in [
         set("href", "/x/{0}"),
         set("href", "/x{0}"),
