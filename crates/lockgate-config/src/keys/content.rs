@@ -30,7 +30,9 @@ const REWRITE: &[Key] = &[
         List { of: &MediaRange, least: 1 },
         Is(r#"["text/html"]"#),
         r#"["text/html", "application/json"]"#,
-        "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only.",
+        "The media types that are changed; all others are sent as they are. Selectors act in `text/html` only. Of an answer \
+         that comes bit by bit, what may still become a match waits: about as many bytes as the longest `text` has, and up to \
+         24 KB with a `regex` whose matches may be long, so such rules do not fit `text/event-stream`.",
     ),
     Key::new(
         "max",
