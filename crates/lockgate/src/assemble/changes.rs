@@ -68,7 +68,8 @@ impl Values<'_> {
 
     fn part(&mut self, name: &str) -> Option<Part> {
         // What the operator has others write is theirs to choose; what a request brings is not.
-        let part = if name.starts_with("value:") { Part::Raw } else { Part::Value };
+        let ours = name.starts_with("value:") || matches!(name, "time" | "counter");
+        let part = if ours { Part::Raw } else { Part::Value };
         if let Some(number) = self.names.iter().position(|known| known == name) {
             return Some(part(number));
         }
