@@ -1,12 +1,12 @@
 //! Files below a root: what a path leads to, in which form, and whether the client has it already (RFC 9110 §8, §13, §14).
 //!
 //! # Layout
-//! - [`resolve`]: from a path to a file, a redirect, a directory or nothing.
-//! - [`load`], [`file`]: what is read of a file and held.
-//! - [`cache`]: what a worker keeps of it.
-//! - [`answer`]: which form and which part of it is sent.
-//! - [`delivery`]: the body.
-//! - [`listing`]: a directory as a page.
+//! - `resolve`: from a path to a file, a redirect, a directory or nothing.
+//! - `load`, `file`: what is read of a file and held.
+//! - `cache`: what a worker keeps of it.
+//! - `answer`: which form and which part of it is sent.
+//! - `delivery`: the body.
+//! - `listing`: a directory as a page.
 
 mod answer;
 mod cache;
