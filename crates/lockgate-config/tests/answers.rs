@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    Caching, Coding, Compression, Cors, Environment, HeaderChange, Levels, MediaRange, Origins, Pattern,
-    Route, Segment, parse_str_in,
+    Caching, Coding, Compression, Cors, Environment, HeaderChange, Levels, MediaRange, Origin, Origins,
+    Pattern, Route, Segment, parse_str_in,
 };
 
 fn routes_of(site: &str, inner: &str) -> Vec<Route> {
@@ -154,25 +154,14 @@ fn other_origins_are_named_as_browsers_name_them() {
     assert_eq!(cors("\"*\"").unwrap().origins, Origins::Any);
     let list = "[\"HTTPS://A.example:443\", \"http://b.example:8080\", \"https://*.c.example\", \"http://[::1]:3000\"]";
     let origins = cors(list).unwrap().origins;
-    for (origin, known) in [
-        ("https://a.example", true),
-        ("https://a.example:443", false),
-        ("http://a.example", false),
-        ("http://b.example:8080", true),
-        ("http://b.example", false),
-        ("https://x.c.example", true),
-        ("https://x.y.c.example", true),
-        ("https://c.example", false),
-        ("https://.c.example", false),
-        ("https://evil.example/.c.example", false),
-        ("https://evil.example:1.c.example", false),
-        ("https://a@x.c.example", false),
-        ("http://[::1]:3000", true),
-        ("null", false),
-        ("", false),
-    ] {
-        assert_eq!(origins.matches(origin), known, "{origin}");
-    }
+    let exact = |origin: &str| Origin::Exact(origin.to_owned());
+    let expected = vec![
+        exact("https://a.example"),
+        exact("http://b.example:8080"),
+        Origin::Under("https://".to_owned(), ".c.example".to_owned()),
+        exact("http://[::1]:3000"),
+    ];
+    assert_eq!(origins, Origins::Only(expected));
     let long = "{ origins = \"https://a.b\", methods = [\"PUT\"], headers = [\"x-a\"], expose = [\"x-b\"], credentials = true, max_age = \"0s\" }";
     let expected = Cors {
         origins: cors("\"https://a.b\"").unwrap().origins,

@@ -10,7 +10,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sockopt};
 
 use crate::DEADLINE;
 
@@ -84,6 +85,25 @@ impl Wire {
         let bytes = bytes.as_ref();
         let read = self.exactly(bytes.len());
         assert!(read == bytes, "expected {:?}, got {:?}", shown(bytes), shown(&read));
+    }
+
+    /// Sends zeros until nobody takes any more: all buffers on the way are full.
+    ///
+    /// # Panics
+    /// When the connection breaks.
+    pub fn fill(&mut self) {
+        let quiet = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+        loop {
+            let mut polled = [PollFd::new(&*self, PollFlags::OUT)];
+            if poll(&mut polled, Some(&quiet)).expect("a socket can be polled") == 0 {
+                return;
+            }
+            let sent = rustix::net::send(&*self, &[0; 65_536], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            match sent {
+                Ok(_) | Err(Errno::AGAIN) => {}
+                Err(error) => panic!("the connection is there: {error}"),
+            }
+        }
     }
 
     /// Reads exactly `len` bytes.

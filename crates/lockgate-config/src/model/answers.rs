@@ -103,16 +103,6 @@ pub enum Origins {
     Only(Vec<Origin>),
 }
 
-impl Origins {
-    /// Whether it has the value of an Origin field.
-    pub fn matches(&self, origin: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Only(origins) => origins.iter().any(|one| one.matches(origin)),
-        }
-    }
-}
-
 /// An origin, as browsers write it: in lower case, without the port that its scheme has anyway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -121,18 +111,4 @@ pub enum Origin {
     /// Any subdomain: what begins with the one and ends with the other, with a name between them. The one ends in `://`,
     /// the other begins with a dot.
     Under(String, String),
-}
-
-impl Origin {
-    fn matches(&self, origin: &str) -> bool {
-        match self {
-            Self::Exact(exact) => origin == exact,
-            Self::Under(before, after) => {
-                let between =
-                    origin.strip_prefix(before.as_str()).and_then(|rest| rest.strip_suffix(after.as_str()));
-                let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-                between.is_some_and(|name| !name.is_empty() && name.bytes().all(plain))
-            }
-        }
-    }
 }

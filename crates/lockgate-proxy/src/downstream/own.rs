@@ -162,9 +162,6 @@ impl Serving<'_> {
         let mut scratch = worker.blocks.text();
         route.rules.headers.apply(fields, values, &mut scratch);
         worker.blocks.take_back(scratch);
-        if let Some(cache) = &route.rules.cache {
-            cache.apply(own.status, values.path, fields);
-        }
         if let Some(cors) = &route.rules.cors {
             cors.apply(&head.fields, fields);
         }

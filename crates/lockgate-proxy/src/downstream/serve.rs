@@ -6,6 +6,7 @@ mod find;
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::asked::{Asked, asked};
@@ -19,6 +20,8 @@ use super::connection::{Connection, Ending};
 use super::own::{Own, Refusal, pace, secure_target};
 use super::seen::Seen;
 use crate::access_log::{Cause, Side};
+use crate::action::files::Files;
+use crate::action::proxy::Proxy;
 use crate::action::relay::Introduction;
 use crate::answer::Fault;
 use crate::body::ReadError;
@@ -34,6 +37,13 @@ use find::Found;
 
 /// The methods that files have (RFC 9110 §9.1).
 const FILES: &str = "GET, HEAD, OPTIONS";
+
+/// Where an answer comes from that we do not make ourselves.
+#[derive(Clone, Copy)]
+enum Elsewhere<'s> {
+    Endpoint(&'s Proxy),
+    Folder(&'s Arc<Files>),
+}
 
 /// What a client's connection does next.
 pub(super) enum Next {
@@ -210,48 +220,39 @@ impl<'s> Serving<'s> {
             worker.blocks.take_back(text);
             return Ok(next);
         }
-        if let (Action::Proxy(proxy), Recipient::Next) = (&route.action, recipient) {
-            let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
-            let addresses = told.then(|| self.addresses(down)).flatten();
-            guard.watch().hold_to(pace(route.rules.rates));
-            seen.upstream = Some(proxy.upstream);
-            let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
-            let (client, rules) = (&asking.client, &route.rules);
-            let request = Request { worker, head, asked, length, client, values, pattern, rules };
-            let result = proxy
-                .run(&mut Exchange {
-                    request,
-                    guard,
-                    down,
-                    private: &asking.private,
-                    introduction: &|version| self.introduce(version, addresses),
-                    cells,
-                    began: seen.began,
-                    keep: *keep,
-                    outcome: &mut seen.outcome,
-                })
-                .await;
-            return Ok(self.proxied(down, head, seen, proxy.tunnel_idle, result, *keep).await);
-        }
-        if let (Action::Files(files), Method::Get | Method::Head) = (&route.action, head.method) {
+        let source = match (&route.action, recipient, head.method) {
+            (Action::Proxy(proxy), Recipient::Next, _) => Some(Elsewhere::Endpoint(proxy)),
+            (Action::Files(files), _, Method::Get | Method::Head) => Some(Elsewhere::Folder(files)),
+            _ => None,
+        };
+        if let Some(source) = source {
+            let mut addresses = None;
+            if let Elsewhere::Endpoint(proxy) = source {
+                let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
+                addresses = told.then(|| self.addresses(down)).flatten();
+                seen.upstream = Some(proxy.upstream);
+            }
             guard.watch().hold_to(pace(route.rules.rates));
             let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
             let (client, rules) = (&asking.client, &route.rules);
             let request = Request { worker, head, asked, length, client, values, pattern, rules };
-            let result = files
-                .run(&mut Exchange {
-                    request,
-                    guard,
-                    down,
-                    private: &asking.private,
-                    introduction: &|_| Vec::new(),
-                    cells,
-                    began: seen.began,
-                    keep: *keep,
-                    outcome: &mut seen.outcome,
-                })
-                .await;
-            return Ok(self.proxied(down, head, seen, Duration::ZERO, result, *keep).await);
+            let mut exchange = Exchange {
+                request,
+                guard,
+                down,
+                private: &asking.private,
+                introduction: &|version| self.introduce(version, addresses),
+                cells,
+                began: seen.began,
+                keep: *keep,
+                outcome: &mut seen.outcome,
+            };
+            let (result, tunnel_idle) = match source {
+                Elsewhere::Endpoint(proxy) => (proxy.run(&mut exchange).await, proxy.tunnel_idle),
+                // It never switches to a tunnel.
+                Elsewhere::Folder(files) => (files.run(&mut exchange).await, Duration::ZERO),
+            };
+            return Ok(self.proxied(down, head, seen, tunnel_idle, result, *keep).await);
         }
         let mut text = worker.blocks.text();
         let own = match &route.action {
@@ -283,7 +284,7 @@ impl<'s> Serving<'s> {
         Ok(next)
     }
 
-    /// What follows a request that went to an endpoint.
+    /// What follows a request that an endpoint or a file has answered.
     async fn proxied<D: Downstream>(
         &self,
         down: &mut D,

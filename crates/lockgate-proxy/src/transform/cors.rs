@@ -130,6 +130,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_origin_is_compared_as_browsers_write_it() {
+        let exact = |origin: &str| Origin::Exact(origin.to_owned());
+        let under = Origin::Under("https://".into(), ".c.example".into());
+        let known =
+            [exact("https://a.example"), exact("http://b.example:8080"), under, exact("http://[::1]:3000")];
+        for (origin, matches) in [
+            ("https://a.example", true),
+            ("https://a.example:443", false),
+            ("http://a.example", false),
+            ("http://b.example:8080", true),
+            ("http://b.example", false),
+            ("https://x.c.example", true),
+            ("https://x.y.c.example", true),
+            ("https://c.example", false),
+            ("https://.c.example", false),
+            ("https://evil.example/.c.example", false),
+            ("https://evil.example:1.c.example", false),
+            ("https://a@x.c.example", false),
+            ("http://[::1]:3000", true),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(known.iter().any(|one| one.matches(origin.as_bytes())), matches, "{origin}");
+        }
+    }
+
+    #[test]
     fn a_name_stands_between_the_ends_of_a_pattern() {
         let under = Origin::Under("https://".into(), ".example.org:8443".into());
         for (origin, matches) in [

@@ -115,7 +115,8 @@ impl Proxy {
                 })?;
                 delivering = false;
             }
-            // Nobody is owed anything any more: who does not move is not waited for long.
+            // Nobody is owed anything any more: who does not move is not waited for long. Over HTTP/1 what a client has sent
+            // and nobody takes hides that it has gone.
             if uploading && wanted && up.poll_broken(cx).is_pending() && down.poll_gone(cx).is_pending() {
                 if moved.replace(up.moved()) != Some(up.moved()) {
                     guard.phase(REST);

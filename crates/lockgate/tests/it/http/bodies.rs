@@ -247,6 +247,24 @@ fn an_origin_that_answers_first_and_stays_gets_the_rest_of_the_body() {
     assert_eq!(client.answer().status(), 204);
 }
 
+/// Else an endpoint that stands still would keep what its clients have long given up: it has half a minute.
+#[test]
+fn an_upload_that_nobody_takes_is_given_up_when_its_answer_is_there() {
+    let origin = Origin::tcp();
+    let mut gate = lockgate().start(&plain_site(origin.address()));
+    let mut client = Http::connect(gate.address());
+    client.send(format!("POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: 1000000000\r\n\r\n"));
+    let mut upstream = origin.http();
+    upstream.head();
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
+    assert_eq!(client.answer().text(), "done");
+    // All that the sockets on the way hold; whoever is stuck waits for the origin from here on.
+    client.stream.fill();
+    client.stream.reset();
+    assert_eq!(gate.next_line()["status"], 200);
+    drop(upstream);
+}
+
 /// RFC 9110 §10.1.1: who waits for 100 and gets another answer sends no body.
 #[test]
 fn a_body_that_was_never_asked_for_is_not_waited_for() {
