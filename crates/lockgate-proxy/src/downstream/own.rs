@@ -4,18 +4,23 @@ use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::ready;
 
-use lockgate_http::fields::Known;
+use lockgate_http::asked::asked;
+use lockgate_http::fields::{Fields, Known};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
 use super::connection::{Ending, cut_short};
 use super::seen::Seen;
-use super::serve::{Next, Serving};
+use super::serve::{Next, Serving, host};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages};
 use crate::clock::{Guard, Pace, Waiting};
 use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
 use crate::transform::{Cors, Values};
+
+/// What an error says of itself whatever the rules are: it is not kept as long as what was asked for, and has a type of
+/// its own.
+const ITS_OWN: [&[u8]; 2] = [b"Cache-Control", b"Content-Type"];
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -127,6 +132,7 @@ impl Serving<'_> {
         let error = ErrorAnswer { id: id.as_str(), status, advice: words.advice, ..usual };
         let page = words.page.or_else(|| pages(self.sites, seen)?.get(status));
         let (mut answer, body) = error.make(Form::of_accept(head.fields.named(b"accept")), page);
+        self.rule(down, head, seen, &mut answer.fields);
         answer.fields.append(b"Date", &self.connection.worker.date());
         // A script must be able to read what is wrong.
         if let Some(cors) = seen.route.and_then(|route| route.rules.cors.as_ref()) {
@@ -135,6 +141,27 @@ impl Serving<'_> {
         let keep = keep && head.version >= Version::Http11;
         down.discard();
         self.send(down, head, seen, answer, &body, keep, ending).await
+    }
+
+    /// What the route's rules change of an error.
+    fn rule<D: Downstream>(&self, down: &D, head: &RequestHead, seen: &Seen<'_>, fields: &mut Fields) {
+        let Some(rules) = seen.route.map(|route| &route.rules.headers).filter(|rules| !rules.is_empty()) else {
+            return;
+        };
+        let Ok(asked) = asked(head) else { return };
+        let host = host(&asked, || self.addresses(down));
+        let values = self.values(&asked, &host, head, seen.client, &seen.id);
+        let said = ITS_OWN.map(|name| fields.named(name).next().map(<[u8]>::to_vec));
+        let worker = &self.connection.worker;
+        let mut scratch = worker.blocks.text();
+        rules.apply(fields, &values, &mut scratch);
+        worker.blocks.take_back(scratch);
+        fields.retain(|field| !ITS_OWN.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
+        for (name, value) in ITS_OWN.iter().zip(said) {
+            if let Some(value) = value {
+                fields.append(name, &value);
+            }
+        }
     }
 
     /// Answers by what the configuration says.

@@ -113,7 +113,7 @@ impl Asking {
 
 impl<'s> Serving<'s> {
     /// Whence and where to the client connected.
-    fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
+    pub(super) fn addresses(&self, down: &impl Downstream) -> Option<(SocketAddr, SocketAddr)> {
         *self.asking.addresses.get_or_init(|| self.connection.addresses(|| down.local_address()))
     }
 
@@ -202,16 +202,8 @@ impl<'s> Serving<'s> {
             asked(head).map_err(|error| Refusal::malformed(&error))?
         };
         let host = host(&asked, || self.addresses(down));
-        let (id, client) = (seen.id, seen.client);
-        let values = Values {
-            path: asked.path,
-            query: asked.query,
-            host: &host,
-            secure: connection.negotiated.is_some(),
-            method: head.method_name(),
-            client,
-            id: id.as_bytes(),
-        };
+        let id = seen.id;
+        let values = self.values(&asked, &host, head, seen.client, &id);
         if let Some((to, status)) = find::moved(route, &values) {
             let mut text = worker.blocks.text();
             to.render(&values, &mut text);
@@ -317,6 +309,26 @@ impl<'s> Serving<'s> {
         }
     }
 
+    /// What templates may name.
+    pub(super) fn values<'a>(
+        &self,
+        asked: &Asked<'a>,
+        host: &'a str,
+        head: &'a RequestHead,
+        client: IpAddr,
+        id: &'a RequestId,
+    ) -> Values<'a> {
+        Values {
+            path: asked.path,
+            query: asked.query,
+            host,
+            secure: self.connection.negotiated.is_some(),
+            method: head.method_name(),
+            client,
+            id: id.as_bytes(),
+        }
+    }
+
     /// What rules change of a request.
     fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
         let Ok(asked) = asked(head) else { return };
@@ -388,7 +400,7 @@ fn text_of(peer: Peer) -> String {
 
 /// The name for templates. A request without one has come to a site for any host: then it is the address that it came
 /// to.
-fn host<'a>(asked: &Asked<'a>, addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
+pub(super) fn host<'a>(asked: &Asked<'a>, addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
     if let Some(authority) = &asked.authority {
         return authority.name();
     }

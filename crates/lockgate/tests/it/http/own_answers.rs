@@ -325,3 +325,21 @@ fn secure_fields_are_added_where_the_application_has_none() {
     assert!(answer.contains("x-content-type-options: nosniff\r\n"), "{answer}");
     assert!(!answer.to_ascii_lowercase().contains("strict-transport"), "{answer}");
 }
+
+#[test]
+fn rules_for_fields_hold_for_what_goes_wrong_and_none_makes_it_be_kept() {
+    let rules = "headers = { secure = true, x-path = \"{path}\", cache-control = \"max-age=60\", content-type = \"a/b\", \
+                 proxy-status = false }\n";
+    let gate = lockgate().start(&(plain_site(deserted()) + rules + "body = { max = \"1B\" }\n"));
+    let mut client = Http::connect(gate.address());
+    for (asked, status) in
+        [("GET /a?b HTTP/1.1\r\n", 502), ("POST /a HTTP/1.1\r\nContent-Length: 2\r\n", 413)]
+    {
+        client.send(format!("{asked}Host: a.test\r\n\r\n"));
+        let answer = client.answer();
+        let said = ["x-path", "x-content-type-options", "cache-control", "proxy-status"];
+        let said = said.map(|name| answer.field(name));
+        assert_eq!((answer.status(), said), (status, [Some("/a"), Some("nosniff"), Some("no-store"), None]));
+        assert_eq!(answer.field("content-type"), Some("text/plain; charset=utf-8"));
+    }
+}
