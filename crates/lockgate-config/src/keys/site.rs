@@ -115,7 +115,24 @@ const TLS_KEY: Key = Key::new(
 )
 .inside(r#"cert = "/etc/tls/app.pem""#);
 
-pub(super) const SITE: &[Key] = &[
+pub(super) const SITE: &[Key] =
+    &joined::<{ REACHED.len() + ROUTE.len() + WHOLE.len() }>(&[REACHED, ROUTE, WHOLE]);
+
+/// Several lists as one.
+const fn joined<const N: usize>(lists: &[&[Key]]) -> [Key; N] {
+    let mut all = [TLS_KEY; N];
+    let (mut list, mut at) = (0, 0);
+    while list < lists.len() {
+        let len = lists[list].len();
+        all.split_at_mut(at).1.split_at_mut(len).0.copy_from_slice(lists[list]);
+        at += len;
+        list += 1;
+    }
+    all
+}
+
+/// How its clients reach it.
+const REACHED: &[Key] = &[
     Key::new(
         "alias",
         List { of: &SiteHost, least: 0 },
@@ -149,39 +166,10 @@ pub(super) const SITE: &[Key] = &[
         "Whether clients send a PROXY header first, as in a `[tcp]` table; all sites on one address must say the same.",
     )
     .atop(r#"trusted = ["10.0.0.0/8"]"#),
-    PROXY,
-    ROOT,
-    REDIRECT,
-    RESPOND,
-    INDEX,
-    CLEAN_URLS,
-    TRY,
-    SPA,
-    NOT_FOUND,
-    LISTING,
-    HIDDEN,
-    SYMLINKS,
-    TYPES,
-    CHARSET,
-    PRECOMPRESSED,
-    CACHE,
-    COMPRESS,
-    CORS,
-    REWRITE_BODY,
-    STRIP_PREFIX,
-    REWRITE,
-    HEADERS,
-    REQUEST_HEADERS,
-    BODY,
-    LIMIT,
-    AUTH,
-    ALLOW,
-    DENY,
-    ROUTE_TIMEOUTS,
-    REWRITE_LOCATION,
-    ERROR_PAGES,
-    REDIRECTS,
-    PATHS,
+];
+
+/// What only the whole of it can have.
+const WHOLE: &[Key] = &[
     Key::new(
         "access_log",
         LOG_KIND,
@@ -204,6 +192,7 @@ pub(super) const SITE: &[Key] = &[
     .inside(r#"proxy = "127.0.0.1:3000""#),
 ];
 
+/// What a site and each of its paths can have.
 const ROUTE: &[Key] = &[
     PROXY,
     ROOT,

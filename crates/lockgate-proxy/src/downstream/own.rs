@@ -145,7 +145,8 @@ impl Serving<'_> {
 
     /// What the route's rules change of an error.
     fn rule<D: Downstream>(&self, down: &D, head: &RequestHead, seen: &Seen<'_>, fields: &mut Fields) {
-        let Some(rules) = seen.route.map(|route| &route.rules.headers).filter(|rules| !rules.is_empty()) else {
+        let Some(rules) = seen.route.map(|route| &route.rules.headers).filter(|rules| !rules.is_empty())
+        else {
             return;
         };
         let Ok(asked) = asked(head) else { return };

@@ -400,7 +400,10 @@ fn text_of(peer: Peer) -> String {
 
 /// The name for templates. A request without one has come to a site for any host: then it is the address that it came
 /// to.
-pub(super) fn host<'a>(asked: &Asked<'a>, addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>) -> Cow<'a, str> {
+pub(super) fn host<'a>(
+    asked: &Asked<'a>,
+    addresses: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>,
+) -> Cow<'a, str> {
     if let Some(authority) = &asked.authority {
         return authority.name();
     }
