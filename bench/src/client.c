@@ -7,6 +7,7 @@
 //   --port P | --unix PATH   whom to ask                       --connections N  how many at once (1)
 //   --get N | --post N       the request; --path P overrides   --requests K     on each connection, 0 = no end (0)
 //   --tls any|1.2|1.3|off    (any)                             --close          the request says Connection: close
+//   --tunnel HOST:PORT       whoever listens there is a proxy: CONNECT to this first; TLS is with the proxy
 //   --resume                 offer the session of before       --hold MS        stay silent so long before closing
 //   --seconds D              no new request after that (5)     --timeout S      for a connection or an answer (10)
 //   --once                   every connection is made once; ends when all are done
@@ -42,9 +43,9 @@
 enum { HEAD = 4096, READ = 256 << 10, CERTIFICATES = 8 };
 static const float STALL = 35; // milliseconds: the shortest delayed ACK is 40
 
-enum step { CLOSED, CONNECTING, HANDSHAKING, READY, SENDING, RECEIVING, HOLDING, FINISHED };
-enum failure { REFUSED, NO_PORT, CONNECT, HANDSHAKE, RESET, CUT, STATUS, LENGTH, CONTENT, TIMEOUT, FAILURES };
-static const char *const failure_names[] = {"refused", "no_port", "connect", "handshake", "reset", "cut", "status", "length", "content", "timeout"};
+enum step { CLOSED, CONNECTING, HANDSHAKING, TUNNELING, READY, SENDING, RECEIVING, HOLDING, FINISHED };
+enum failure { REFUSED, NO_PORT, CONNECT, HANDSHAKE, TUNNEL, RESET, CUT, STATUS, LENGTH, CONTENT, TIMEOUT, FAILURES };
+static const char *const failure_names[] = {"refused", "no_port", "connect", "handshake", "tunnel", "reset", "cut", "status", "length", "content", "timeout"};
 
 struct slot {
     int fd;
@@ -62,7 +63,7 @@ struct slot {
 
 static struct {
     int port, connections, opening;
-    const char *unix_path, *path, *tls;
+    const char *unix_path, *path, *tls, *tunnel;
     size_t get, post;
     bool is_post, close, resume, once, stay, until_refused, discard;
     long requests;
@@ -82,8 +83,8 @@ static int *idle, idle_count, poller, cursor;
 static SSL_CTX *tls;
 static struct sockaddr_storage address;
 static socklen_t address_len;
-static char request[512], scratch[READ];
-static size_t request_len;
+static char request[512], connect_head[512], scratch[READ];
+static size_t request_len, connect_len;
 static float *latencies;
 static size_t latency_count, latency_room;
 static double started, last_answer;
@@ -143,7 +144,7 @@ static void watch(struct slot *s, bool out) {
 }
 
 static void hang_up(struct slot *s, enum step next) {
-    if (s->step == CONNECTING || s->step == HANDSHAKING) seen.opening--;
+    if (s->step >= CONNECTING && s->step <= TUNNELING) seen.opening--;
     else if (s->step != CLOSED && s->step != FINISHED) seen.open--;
     if (s->ssl) {
         if (want.resume && s->step > HANDSHAKING) keep_session(s);
@@ -322,16 +323,54 @@ static void established(struct slot *s) {
     seen.opening--;
     seen.connections++;
     if (++seen.open > seen.peak) seen.peak = seen.open;
-    if (s->ssl) note_handshake(s);
     watch(s, false);
     s->step = READY;
     if (want.rate > 0) idle[idle_count++] = (int)(s - slots);
     else begin_request(s, s->began);
 }
 
+// The proxy's answer to CONNECT ends with its head: nothing else may come before we have asked for something.
+static void tunneling(struct slot *s) {
+    while (s->sent < connect_len) {
+        ssize_t n = put(s, connect_head + s->sent, connect_len - s->sent);
+        if (n <= 0) {
+            enum again a = n < 0 && !s->ssl && errno == EAGAIN ? WAIT_OUT : why(s, n);
+            if (a == WAIT_IN || a == WAIT_OUT) watch(s, a == WAIT_OUT);
+            else fail(s, TUNNEL);
+            return;
+        }
+        s->sent += (size_t)n;
+    }
+    for (;;) {
+        ssize_t n = take(s, s->head + s->head_len, HEAD - 1 - s->head_len, false);
+        if (n <= 0) {
+            enum again a = s->head_len == HEAD - 1 ? BROKEN : why(s, n);
+            if (a == WAIT_IN || a == WAIT_OUT) watch(s, a == WAIT_OUT);
+            else fail(s, TUNNEL);
+            return;
+        }
+        s->head[s->head_len += (size_t)n] = 0;
+        const char *end = strstr(s->head, "\r\n\r\n");
+        if (!end) continue;
+        bool good = (!strncmp(s->head, "HTTP/1.1 2", 10) || !strncmp(s->head, "HTTP/1.0 2", 10)) && end + 4 == s->head + s->head_len;
+        if (good) established(s);
+        else fail(s, TUNNEL);
+        return;
+    }
+}
+
+static void secured(struct slot *s) { // or plain: what is below the first request's bytes is up
+    if (s->ssl) note_handshake(s);
+    if (!want.tunnel) { established(s); return; }
+    s->step = TUNNELING;
+    s->sent = s->head_len = 0;
+    watch(s, false);
+    tunneling(s);
+}
+
 static void handshaking(struct slot *s) {
     int n = SSL_connect(s->ssl);
-    if (n == 1) { established(s); return; }
+    if (n == 1) { secured(s); return; }
     enum again a = why(s, n);
     if (a == WAIT_IN || a == WAIT_OUT) watch(s, a == WAIT_OUT);
     else fail(s, HANDSHAKE);
@@ -342,7 +381,7 @@ static void connected(struct slot *s) {
     socklen_t len = sizeof error;
     getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &len);
     if (error) { fail(s, error == ECONNREFUSED ? REFUSED : CONNECT); return; }
-    if (!tls) { established(s); return; }
+    if (!tls) { secured(s); return; }
     s->ssl = SSL_new(tls);
     SSL_set_fd(s->ssl, s->fd);
     SSL_set_tlsext_host_name(s->ssl, "localhost");
@@ -373,6 +412,7 @@ static void dial(struct slot *s) {
 static void event(struct slot *s) {
     if (s->step == CONNECTING) connected(s);
     else if (s->step == HANDSHAKING) handshaking(s);
+    else if (s->step == TUNNELING) tunneling(s);
     if (s->step == READY || s->step == HOLDING) { // nothing is due from the peer but tickets, or its end
         ssize_t n = take(s, scratch, READ, false);
         if (n > 0) { fail(s, CONTENT); return; }
@@ -466,6 +506,7 @@ static void read_options(int argc, char **argv) {
         else if (!strcmp(key, "--post")) want.is_post = true, want.post = strtoull(argv[n], NULL, 10);
         else if (!strcmp(key, "--path")) want.path = argv[n];
         else if (!strcmp(key, "--tls")) want.tls = argv[n];
+        else if (!strcmp(key, "--tunnel")) want.tunnel = argv[n];
         else if (!strcmp(key, "--seconds")) want.seconds = atof(argv[n]);
         else if (!strcmp(key, "--timeout")) want.timeout = atof(argv[n]);
         else if (!strcmp(key, "--hold")) want.hold = atof(argv[n]) / 1e3;
@@ -483,6 +524,7 @@ static void prepare(void) {
     request_len = (size_t)snprintf(request, sizeof request, "%s %s HTTP/1.1\r\nHost: localhost\r\n", want.is_post ? "POST" : "GET", want.path ? want.path : path);
     if (want.is_post) request_len += (size_t)snprintf(request + request_len, sizeof request - request_len, "Content-Length: %zu\r\n", want.post);
     request_len += (size_t)snprintf(request + request_len, sizeof request - request_len, "%s\r\n", want.close ? "Connection: close\r\n" : "");
+    if (want.tunnel) connect_len = (size_t)snprintf(connect_head, sizeof connect_head, "CONNECT %.200s HTTP/1.1\r\nHost: %.200s\r\n\r\n", want.tunnel, want.tunnel);
     if (want.unix_path) {
         struct sockaddr_un a = {.sun_family = AF_UNIX};
         snprintf(a.sun_path, sizeof a.sun_path, "%s", want.unix_path);

@@ -155,7 +155,31 @@ def hitch(front, directory):
     return _written(directory, "hitch.conf", text), ["hitch", f"--config={directory}/hitch.conf"]
 
 
-PEERS = {"lockgate": lockgate, "hitch": hitch, "haproxy": haproxy, "nginx": nginx, "haproxy-splice": haproxy_splice}
+def http_tunnel(front, directory):
+    return http_tunnel_as("tcp", ["--destination", front.upstream], front, directory)
+
+
+def http_tunnel_as(mode, options, front, directory):
+    """No rate is too low or too high for it, and it says nothing of each connection. It reads how to log below where it is started."""
+    policy = ["  relay_policy:", "    idle_timeout: 60s", "    min_rate_bpm: 0", "    max_rate_bps: 100000000000"]
+    text = ["client_connection:", "  initiation_timeout: 10s", *policy,
+            "target_connection:", "  dns_cache_ttl: 60s", '  allowed_targets: ".*"', "  connect_timeout: 10s", *policy]
+    os.makedirs(os.path.join(directory, "config"))
+    _written(directory, "config/log4rs.yaml", ["appenders:", "  stdout:", "    kind: console", "root:", "  level: error", "  appenders:", "    - stdout"])
+    path = _written(directory, "config.yaml", text)
+    return path, [f"{BUILT}/bin/http-tunnel", "--config", path, "--bind", f"127.0.0.1:{front.port}", mode, *options]
+
+
+def go_relay(front, directory, *how):
+    return None, [f"{BUILT}/bin/go-relay", f"127.0.0.1:{front.port}", front.upstream, *how]
+
+
+def go_relay_copy(front, directory):
+    return go_relay(front, directory, "copy")
+
+
+PEERS = {"lockgate": lockgate, "hitch": hitch, "haproxy": haproxy, "nginx": nginx, "haproxy-splice": haproxy_splice,
+         "http-tunnel": http_tunnel, "go-relay": go_relay, "go-relay-copy": go_relay_copy}
 OURS = ["lockgate"]
 if BEFORE:
     PEERS["lockgate-before"] = lockgate_before
@@ -163,6 +187,7 @@ if BEFORE:
 TLS_PEERS = [*OURS, "hitch", "haproxy", "nginx"]
 TCP_PEERS = [*OURS, "haproxy", "nginx"]
 HTTP_PEERS = TCP_PEERS
+RELAYS = [*OURS, "haproxy", "haproxy-splice", "nginx", "http-tunnel", "go-relay", "go-relay-copy"]
 
 
 def _written(directory, name, lines):
@@ -178,8 +203,8 @@ def start(name, front, cores=processes.TESTED, kinds=PEERS):
     directory = processes.fresh_directory(f"{name}-{front.port}")
     _, argv = kinds[name](front, directory)
     if not shutil.which(argv[0]):
-        raise DidNotStart(f"there is no {os.path.relpath(argv[0], processes.REPOSITORY) if argv[0] == LOCKGATE else argv[0]}")
-    process = Process(argv, cores, name, descriptors=300 if front.few_descriptors else None)
+        raise DidNotStart(f"there is no {os.path.relpath(argv[0], processes.REPOSITORY) if os.path.isabs(argv[0]) else argv[0]}")
+    process = Process(argv, cores, name, descriptors=300 if front.few_descriptors else None, cwd=directory)
     process.port, process.front, process.directory = front.port, front, directory
     if not process.listens(front.port):
         said = process.said().strip()

@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILT = os.environ.get("BENCH_DIR", os.path.join(REPOSITORY, "target", "bench"))
+BUILT = os.path.abspath(os.environ.get("BENCH_DIR", os.path.join(REPOSITORY, "target", "bench")))
 LOCKGATE = os.path.abspath(os.environ.get("LOCKGATE", os.path.join(REPOSITORY, "target", "release", "lockgate")))
 BEFORE = os.environ.get("LOCKGATE_BEFORE") and os.path.abspath(os.environ["LOCKGATE_BEFORE"])
 
