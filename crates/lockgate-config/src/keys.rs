@@ -577,7 +577,7 @@ const CONNECT: Key = Key::new(
     AT_LEAST_1MS,
     Is(r#""5s""#),
     r#""2s""#,
-    "For one attempt to connect to an endpoint, again for its TLS, and for a place where all endpoints are at their `max`.",
+    "For one attempt to connect to an endpoint, and again for its TLS.",
 );
 
 const RESPONSE: Key = Key::new(

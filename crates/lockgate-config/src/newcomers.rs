@@ -21,7 +21,6 @@ const LATER: &[(&str, &str)] = &[
     ("tcp.*.shape", "remove it"),
     ("tcp.*.allow", "remove it, and filter in front"),
     ("tcp.*.deny", "remove it, and filter in front"),
-    ("endpoint.backup", "remove it"),
 ];
 
 /// Words that others use for ours, with one that stands beside ours.

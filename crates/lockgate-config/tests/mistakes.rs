@@ -96,7 +96,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (pool("eject = { errors = 5 }"), "E0011", "eject", "health"),
         (pool("slow_start = \"1s\""), "E0011", "slow_start", "remove"),
         (pool("health = { tcp = true }"), "E0011", "tcp", "health = \"tcp\""),
-        (proxy("[{ addr = \"10.0.0.1:1\", backup = true }]"), "E0011", "backup", "remove"),
+        (proxy("[{ addr = \"10.0.0.1:1\", backup = true }]"), "W0003", "\"10.0.0.1:1\"", "used first"),
         (proxy("\"srv:_a._tcp.b\""), "E0011", "\"srv:_a._tcp.b\"", "as a list"),
         (format!("{LISTENER}sni.\"a\" = \"b\"\n"), "E0011", "sni", "certs"),
         (files("try = []"), "E0014", "[]", "at least one"),

@@ -276,6 +276,13 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
 }
 
 #[test]
+fn an_endpoint_may_be_a_backup() {
+    let toml = "[site.\":1\"]\nproxy = [\"a.b:1\", { addr = \"a.b:2\", backup = true }]\n";
+    let pool = config(toml).pools.remove(0);
+    assert_eq!(pool.endpoints.iter().map(|one| one.backup).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
 fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     let pool = pool(
         "balance = \"round-robin\"\nhealth = { path = \"/h?x=1\", expect = [\"200-299\", \"401\"], body = \"ok\", port = 81, tls = false }\n\

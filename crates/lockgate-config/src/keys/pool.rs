@@ -48,7 +48,8 @@ pub(super) const POOL: &[Key] = &[
         Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
         r#""round-robin""#,
         "How an endpoint is chosen: `\"p2c\"` takes the better of two at random, by latency and what is in flight, \
-         `\"least\"` the one with the least in flight, `\"round-robin\"` one after the other; all by `weight`.",
+         `\"least\"` the one with the least in flight, `\"round-robin\"` one after the other; all by `weight`. A connection \
+         that is relayed is in flight from beginning to end.",
     ),
     Key::new(
         "health",
@@ -63,7 +64,7 @@ pub(super) const POOL: &[Key] = &[
         Table(QUEUE),
         Within,
         r#"{ max = 100, wait = "500ms" }"#,
-        "What happens to a request when every endpoint is at its `max`.",
+        "What happens to a request, or a connection that is to be relayed, when every endpoint is at its `max`.",
     ),
     Key::new(
         "idle",

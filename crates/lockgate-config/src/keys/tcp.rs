@@ -1,6 +1,6 @@
 //! The keys of `[tcp."ADDR"]` tables, and of the addresses that they share with pools and sites.
 
-use super::Kind::{Either, Endpoint, False, Integer, List, Path, Table, Target, Word};
+use super::Kind::{Bool, Either, Endpoint, False, Integer, List, Path, Table, Target, Word};
 use super::Unset::{Absent, Is, Required};
 use super::tls::{TCP_TLS, UPSTREAM_TLS};
 use super::{AT_LEAST_1MS, CONNECT, COUNT, FALSE, HANDSHAKE, Key, Kind, OFF, TUNNEL_IDLE};
@@ -70,6 +70,15 @@ const ENDPOINT: &[Key] = &[
         Absent("no limit"),
         "200",
         "Connections or requests in flight to it at once, for the process: over all tables that name it.",
+    )
+    .with(r#"addr = "10.0.0.1:8080""#),
+    Key::new(
+        "backup",
+        Bool,
+        FALSE,
+        "true",
+        "Whether it is used only while no other endpoint of the pool is up. Several backups share what comes by their \
+         `weight`; others that are merely at their `max` are waited for. What began at a backup ends there.",
     )
     .with(r#"addr = "10.0.0.1:8080""#),
 ];

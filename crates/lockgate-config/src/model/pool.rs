@@ -45,6 +45,8 @@ pub struct Endpoint {
     pub weight: u16,
     /// Connections or requests in flight to it, for the process; `None` is no limit.
     pub max: Option<usize>,
+    /// Whether it is used only while no other is up.
+    pub backup: bool,
     /// Where it was written.
     pub at: At,
 }

@@ -103,6 +103,12 @@ impl Resolver<'_> {
                 self.report.push_pair(Code::SameEndpoint, at, (&message, why, &cure), (first, "here"));
             }
         }
+        if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
+            let message = "`backup` has no effect";
+            let why = "every endpoint is one, so there is nobody to wait for";
+            let cure = "remove it from those that are to be used first";
+            self.report.push_at(Code::NoEffect, &first.at, message, why, cure);
+        }
         Some(endpoints)
     }
 
@@ -284,14 +290,17 @@ fn header(name: &str) -> String {
 fn endpoint(item: &Checked) -> Option<Endpoint> {
     match &item.value {
         Value::Endpoint(addr) => {
-            Some(Endpoint { addr: addr.clone(), weight: 1, max: None, at: item.at.clone() })
+            Some(Endpoint { addr: addr.clone(), weight: 1, max: None, backup: false, at: item.at.clone() })
         }
         Value::Table(table) => {
             let addr = table.entries.get("addr")?;
             let Value::Endpoint(found) = &addr.value else { return None };
             let max = number(table, "max").and_then(|max| usize::try_from(max).ok());
             let weight = number(table, "weight").and_then(|weight| u16::try_from(weight).ok());
-            Some(Endpoint { addr: found.clone(), weight: weight.unwrap_or(1), max, at: addr.at.clone() })
+            let backup =
+                matches!(table.entries.get("backup"), Some(Checked { value: Value::Bool(true), .. }));
+            let (addr, at) = (found.clone(), addr.at.clone());
+            Some(Endpoint { addr, weight: weight.unwrap_or(1), max, backup, at })
         }
         _ => None,
     }

@@ -400,9 +400,9 @@ impl Connection {
             Err(error @ JoinError::Session(_)) => {
                 Err(Ending::because(Cause::Internal, Side::Lockgate, error))
             }
-            Err(error @ JoinError::Dial(DialError::Full | DialError::Exhausted(_))) => {
-                Err(Ending::because(Cause::Limit, Side::Lockgate, error))
-            }
+            Err(
+                error @ JoinError::Dial(DialError::Full | DialError::QueueFull | DialError::Exhausted(_)),
+            ) => Err(Ending::because(Cause::Limit, Side::Lockgate, error)),
             Err(error) => Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error)),
         }
     }

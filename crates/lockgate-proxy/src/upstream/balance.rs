@@ -1,6 +1,8 @@
-//! Which endpoint of a pool is next. Dials nothing and counts nothing: it reads what the process knows of each.
+//! Which endpoint of a pool is next, for a request or a relay. Dials nothing and counts nothing: it reads what the process
+//! knows of each.
 //!
-//! One that is down is never chosen, and one that has failed lately only when there is no other.
+//! One that is down is never chosen, one that has failed lately only when there is no other, and a backup only when of the
+//! others none is up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +18,7 @@ pub enum Balance {
     /// every worker to the same one.
     #[default]
     LatencyAware,
-    /// The one with the fewest requests in flight.
+    /// The one with the least in flight.
     Least,
     /// One after the other.
     RoundRobin,
@@ -27,13 +29,24 @@ pub enum Balance {
 pub struct Member {
     endpoint: Arc<Endpoint>,
     weight: u32,
+    backup: bool,
     down: AtomicBool,
 }
 
 impl Member {
     /// A member that is up; the others' share is to its own as their weight to `weight`, which is at least 1.
     pub fn new(endpoint: Arc<Endpoint>, weight: u32) -> Self {
-        Self { endpoint, weight: weight.max(1), down: AtomicBool::new(false) }
+        Self { endpoint, weight: weight.max(1), backup: false, down: AtomicBool::new(false) }
+    }
+
+    /// The same, for when no other is up.
+    pub fn as_backup(self) -> Self {
+        Self { backup: true, ..self }
+    }
+
+    /// Whether it is for when no other is up.
+    pub fn is_backup(&self) -> bool {
+        self.backup
     }
 
     /// The endpoint.
@@ -63,8 +76,8 @@ impl Member {
 /// endpoint would get its turns in bursts, as many as there are workers.
 #[derive(Debug)]
 pub struct Balancer {
-    balance: Balance,
-    /// Every member as often as it weighs, well mixed: the order of round robin, and the urn of random draws.
+    /// Every member as often as it weighs, well mixed: the order of round robin, and the urn of random draws. Without
+    /// backups, unless there is nothing else.
     turns: Box<[u32]>,
     next: AtomicUsize,
 }
@@ -84,35 +97,32 @@ const MARGIN: f32 = 1.25;
 
 impl Balancer {
     /// For `members`, whose number and weights do not change.
-    pub fn new(balance: Balance, members: &[Member]) -> Self {
-        let weights: Vec<u64> = members.iter().map(|member| u64::from(member.weight)).collect();
-        Self { balance, turns: turns(&weights), next: AtomicUsize::new(0) }
+    pub fn new(members: &[Member]) -> Self {
+        let only_backups = members.iter().all(Member::is_backup);
+        let share = |member: &Member| if member.backup && !only_backups { 0 } else { member.weight };
+        let weights: Vec<u64> = members.iter().map(|member| u64::from(share(member))).collect();
+        Self { turns: turns(&weights), next: AtomicUsize::new(0) }
     }
 
-    /// The place of the member that the next request goes to; `None` when none is up of which `usable` says yes. For a
-    /// second try at a request, `usable` says no to those that were tried. `random` is a fresh number, `now` is
+    /// The place of the member that is next, of those that were not `tried` and have room; `None` when there is none, or
+    /// when those that are well are only full: these are to be waited for. `random` is a fresh number, `now` is
     /// [`crate::clock::Clock::now`].
     pub fn choose(
         &self,
+        balance: Balance,
         members: &[Member],
-        usable: impl Fn(usize) -> bool,
+        tried: impl Fn(usize) -> bool,
         random: u64,
         now: u64,
     ) -> Option<usize> {
         let standing = |at: usize| match members.get(at) {
-            Some(member) if member.is_up() && usable(at) => {
-                if member.endpoint.is_avoided(now) {
-                    Standing::Avoided
-                } else {
-                    Standing::Good
-                }
-            }
+            Some(member) if !tried(at) => Standing::of(member, now),
             _ => Standing::Out,
         };
         if let [_] = members {
-            return (standing(0) != Standing::Out).then_some(0);
+            return (standing(0) < Standing::Full).then_some(0);
         }
-        match self.balance {
+        match balance {
             Balance::LatencyAware => self.of_two(members, standing, random, now),
             Balance::Least => least(self.next.fetch_add(1, Ordering::Relaxed), members, standing),
             Balance::RoundRobin => self.in_turn(members, standing, random),
@@ -177,19 +187,40 @@ impl Balancer {
 
 /// Whether somebody may be chosen; the order is that of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+pub(super) enum Standing {
     Good,
-    /// Only when no other is good.
+    /// A backup that is as good.
+    Backup,
+    /// Has failed lately: better than nobody.
     Avoided,
+    /// As good as any, but full: waited for rather than replaced by a worse one.
+    Full,
     Out,
+}
+
+impl Standing {
+    pub(super) fn of(member: &Member, now: u64) -> Self {
+        let endpoint = &member.endpoint;
+        if !member.is_up() {
+            return Self::Out;
+        }
+        match (endpoint.is_avoided(now), endpoint.is_full(), member.backup) {
+            (false, false, false) => Self::Good,
+            (false, false, true) => Self::Backup,
+            (true, false, _) => Self::Avoided,
+            (false, true, false) => Self::Full,
+            (_, true, _) => Self::Out,
+        }
+    }
 }
 
 /// One at random, by weight, of those in the best standing: each takes the place of the one before with the chance that
 /// its weight has among all so far.
 fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64) -> Option<usize> {
-    let (mut best, mut total, mut chosen) = (Standing::Avoided, 0, None);
+    let (mut best, mut total, mut chosen, mut full) = (Standing::Avoided, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);
+        full |= found == Standing::Full;
         if found > best {
             continue;
         }
@@ -202,27 +233,29 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64)
             chosen = Some(at);
         }
     }
-    chosen
+    chosen.filter(|_| !full || best == Standing::Good)
 }
 
-/// The one with the fewest requests in flight for its weight, of those in the best standing; equals take turns.
+/// The one with the least in flight for its weight, of those in the best standing; equals take turns.
 fn least(turn: usize, members: &[Member], standing: impl Fn(usize) -> Standing) -> Option<usize> {
     let busy = |(at, member): (usize, &Member)| {
-        let standing = standing(at);
-        let load = member.endpoint.in_flight() as f32 / member.weight as f32;
-        (standing != Standing::Out).then_some((standing, load))
+        (standing(at), member.endpoint.in_flight() as f32 / member.weight as f32)
     };
     let mut best: Option<((Standing, f32), usize)> = None;
-    let mut equals = 0;
+    let (mut equals, mut full) = (0, false);
     for found in members.iter().enumerate() {
-        let Some(busy) = busy(found) else { continue };
+        let busy = busy(found);
+        full |= busy.0 == Standing::Full;
+        if busy.0 >= Standing::Full {
+            continue;
+        }
         if best.is_none_or(|(least, _)| busy < least) {
             (best, equals) = (Some((busy, found.0)), 0);
         }
         equals += usize::from(best.is_some_and(|(least, _)| busy == least));
     }
-    let (least, first) = best?;
-    let mut equal = members.iter().enumerate().filter(|found| busy(*found) == Some(least));
+    let (least, first) = best.filter(|((best, _), _)| !full || *best == Standing::Good)?;
+    let mut equal = members.iter().enumerate().filter(|found| busy(*found) == least);
     // They change while we look.
     Some(equal.nth(turn % equals.max(1)).map_or(first, |(at, _)| at))
 }
@@ -247,7 +280,7 @@ fn turns(weights: &[u64]) -> Box<[u32]> {
     let total: u64 = weights.iter().map(|weight| weight / divisor).sum();
     let most = MAX_TURNS.max(weights.len() as u64);
     let scaled = |weight: &u64| match weight / divisor {
-        weight if total <= most => weight,
+        weight if total <= most || weight == 0 => weight,
         weight => (weight.saturating_mul(most) / total).max(1),
     };
     let weights: Vec<i64> = weights.iter().map(|weight| scaled(weight).cast_signed()).collect();

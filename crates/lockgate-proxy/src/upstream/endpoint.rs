@@ -107,7 +107,7 @@ impl Endpoint {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Requests that it has not finished answering.
+    /// Requests that it has not finished answering, and relays that have not ended.
     pub fn in_flight(&self) -> usize {
         self.load.in_flight.load(Ordering::Relaxed)
     }
@@ -228,18 +228,26 @@ pub struct Hold {
     endpoint: Arc<Endpoint>,
     /// Whether it counts as a connection of its own.
     counts: bool,
+    /// Where the connection is the work itself, and not one that requests come and go on.
+    work: Option<InFlight>,
     _permit: Option<Permit>,
 }
 
 impl Hold {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
-        Self { endpoint: Arc::clone(endpoint), counts: true, _permit: permit }
+        Self { endpoint: Arc::clone(endpoint), counts: true, work: None, _permit: permit }
     }
 
     /// The place alone, of a request that shares a connection with others.
     pub fn shares(mut self) -> Self {
         self.uncount();
+        self
+    }
+
+    /// The same of a relay, which is in flight as long as it is connected.
+    pub fn works(mut self) -> Self {
+        self.work = Some(self.endpoint.begin());
         self
     }
 

@@ -8,15 +8,13 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::stream::{Blocks, Stream};
 
+use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
 use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire};
 use crate::boxed::boxed;
 use crate::clock::Guard;
 use crate::h1::Link;
 use crate::metrics::http::{HttpCells, SiteCells};
-
-/// Members that one request was sent to already; of those behind the 64th nobody asks.
-pub type Tried = u64;
 
 /// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the first failures after
 /// a quiet time can be made good.
@@ -124,7 +122,7 @@ impl Upstream {
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
-            let (member, hold) = match self.choose(*tried, now) {
+            let (member, hold) = match self.pool.choose(*tried, self.random.next(), now) {
                 Some(chosen) => chosen,
                 None => match boxed(|| self.queue(guard, *tried, site)).await {
                     Ok(chosen) => chosen,
@@ -177,23 +175,10 @@ impl Upstream {
         }
     }
 
-    /// The member that is next, and a place at it.
-    fn choose(&self, tried: Tried, now: u64) -> Option<(usize, Hold)> {
-        let members = self.pool.members();
-        let usable = |member: usize| !is_tried(tried, member) && !members[member].endpoint().is_full();
-        loop {
-            let member = self.pool.choose(usable, self.random.next(), now)?;
-            // Where another worker was quicker it is full now, and another member is next.
-            if let Some(hold) = members[member].endpoint().try_take() {
-                return Some((member, hold));
-            }
-        }
-    }
-
     /// Waits for a place at a member that was not tried.
     async fn queue(&self, guard: &Guard, tried: Tried, site: &SiteCells) -> Result<(usize, Hold), DialError> {
         let _waiting = Waiting::begin(site);
-        self.pool.queue(guard, |member| !is_tried(tried, member)).await
+        self.pool.queue(guard, tried).await
     }
 
     async fn dial(
@@ -345,14 +330,6 @@ fn lives(link: &Link, certain: bool) -> bool {
     if certain { link.stream.is_quiet_now() } else { link.stream.is_quiet() }
 }
 
-fn bit(member: usize) -> Tried {
-    u32::try_from(member).ok().and_then(|member| 1_u64.checked_shl(member)).unwrap_or(0)
-}
-
-fn is_tried(tried: Tried, member: usize) -> bool {
-    tried & bit(member) != 0
-}
-
 impl Lease {
     /// To whom.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
@@ -429,6 +406,7 @@ impl Private {
         if self.is_old(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
             || !member.is_up()
+            || !upstream.pool.may_stay(member, now)
             || !lives(&self.link, true)
         {
             return None;

@@ -1,13 +1,13 @@
-//! A list of endpoints that serve alike, and connections to them: for a relay the one with the fewest connections is
-//! next, the others follow when it cannot be reached.
+//! A list of endpoints that serve alike, and connections to them: where the one that is next cannot be reached, another
+//! one is tried, and where all that are well are full, one is waited for.
 //!
-//! Does not choose for requests: see `balance`.
+//! Does not say which is next: see `balance`.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -17,22 +17,37 @@ use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 
-use super::balance::{Balance, Balancer, Member};
+use super::balance::{Balance, Balancer, Member, Standing};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
+use super::random::mix;
 use super::settings::{Queue, Settings};
 use crate::answer::Fault;
 use crate::clock::{Clock, Cut, Guard};
+
+/// Members that one request or relay was sent to already; of those behind the 64th nobody asks.
+pub type Tried = u64;
+
+/// Whether a member is among those that were tried.
+pub(super) fn is_tried(tried: Tried, member: usize) -> bool {
+    tried & bit(member) != 0
+}
+
+/// A member among those that were tried.
+pub(super) fn bit(member: usize) -> Tried {
+    u32::try_from(member).ok().and_then(|member| 1_u64.checked_shl(member)).unwrap_or(0)
+}
 
 /// Endpoints that serve alike.
 #[derive(Debug)]
 pub struct Pool {
     members: Vec<Member>,
+    balance: Option<Balance>,
     balancer: Balancer,
     /// TLS to the endpoints, if they want it.
     pub tls: Option<Arc<Connector>>,
     /// What holds for all of them.
     pub settings: Settings,
-    next: AtomicUsize,
+    relays: AtomicU64,
     queued: AtomicUsize,
 }
 
@@ -105,15 +120,17 @@ fn unreachable(error: &io::Error) -> Fault {
 }
 
 impl Pool {
-    /// Serves by `members`, of which there is at least one.
+    /// Serves by `members`, of which there is at least one. Without a `balance` it is by latency for requests, and for
+    /// relays by what is in flight.
     pub fn new(
         members: Vec<Member>,
-        balance: Balance,
+        balance: Option<Balance>,
         tls: Option<Arc<Connector>>,
         settings: Settings,
     ) -> Self {
-        let balancer = Balancer::new(balance, &members);
-        Self { members, balancer, tls, settings, next: AtomicUsize::new(0), queued: AtomicUsize::new(0) }
+        let balancer = Balancer::new(&members);
+        let (relays, queued) = (AtomicU64::new(0), AtomicUsize::new(0));
+        Self { members, balance, balancer, tls, settings, relays, queued }
     }
 
     /// All members, in the order of the configuration.
@@ -121,22 +138,41 @@ impl Pool {
         &self.members
     }
 
-    /// The place among the members of the one that a request goes to: see [`Balancer::choose`].
-    pub fn choose(&self, usable: impl Fn(usize) -> bool, random: u64, now: u64) -> Option<usize> {
-        self.balancer.choose(&self.members, usable, random, now)
+    /// The member that a request goes to, and a place at it: see [`Balancer::choose`].
+    pub fn choose(&self, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
+        self.take(self.balance.unwrap_or(Balance::LatencyAware), tried, random, now)
     }
 
-    /// Waits for a place at one of the members that are up and of which `usable` says yes.
+    /// Whether who was with `member` stays there: not with a backup when another one is well again.
+    pub fn may_stay(&self, member: &Member, now: u64) -> bool {
+        let is_good = |member| Standing::of(member, now) == Standing::Good;
+        !member.is_backup() || !self.members.iter().any(is_good)
+    }
+
+    fn take(&self, balance: Balance, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
+        let is_tried = |member| is_tried(tried, member);
+        loop {
+            let member = self.balancer.choose(balance, &self.members, is_tried, random, now)?;
+            // Where another worker was quicker it is full now, and another member is next.
+            if let Some(hold) = self.members.get(member)?.endpoint().try_take() {
+                return Some((member, hold));
+            }
+        }
+    }
+
+    /// Waits for a place at one of the members that are up and were not `tried`: at those that are well, if there is one,
+    /// and at the others only where not.
     ///
     /// # Errors
     /// When there is none, as many wait already as may, or none becomes free in time.
-    pub async fn queue(
-        &self,
-        guard: &Guard,
-        usable: impl Fn(usize) -> bool,
-    ) -> Result<(usize, Hold), DialError> {
+    pub async fn queue(&self, guard: &Guard, tried: Tried) -> Result<(usize, Hold), DialError> {
         let Queue { max, wait } = self.settings.queue;
-        let members = self.members.iter().enumerate().filter(|(at, member)| member.is_up() && usable(*at));
+        let now = guard.clock().now();
+        let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
+        let members = || self.members.iter().enumerate().filter(|(at, member)| left(*at, member));
+        let well = |member: &Member| matches!(Standing::of(member, now), Standing::Good | Standing::Full);
+        let any = !members().any(|(_, member)| well(member));
+        let members = members().filter(|(_, member)| any || well(member));
         let (mut places, mut waiting): (Vec<_>, Vec<_>) =
             members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).unzip();
         if waiting.is_empty() {
@@ -156,56 +192,33 @@ impl Pool {
         Err(DialError::Down)
     }
 
-    /// Connects to the endpoint with the fewest connections, or to the next one that can be reached and proves who it
-    /// is; each may take `limit` to connect and again for its TLS, before which `header` goes in plain. Where none can
-    /// that is not at its `max`, waits as long for the first of those to become free.
+    /// Connects a relay to the endpoint that is next, or to another one that can be reached and proves who it is; each may
+    /// take `limit` to connect and again for its TLS, before which `header` goes in plain. Where those that are left are at
+    /// their `max`, waits for a place as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.
     pub async fn dial(&self, guard: &Guard, limit: Duration, header: &[u8]) -> Result<Dialled, DialError> {
-        let mut last = None;
-        let mut full = Vec::new();
-        let order = self.order(guard.clock().now());
-        if order.is_empty() {
-            return Err(DialError::Down);
-        }
-        for endpoint in order {
-            let Some(hold) = endpoint.try_take() else {
-                full.push(endpoint);
-                continue;
+        let balance = self.balance.unwrap_or(Balance::Least);
+        let (mut tried, mut last) = (0, None);
+        // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
+        for _ in &self.members {
+            let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
+            let (member, hold) = match self.take(balance, tried, random, guard.clock().now()) {
+                Some(chosen) => chosen,
+                None => match self.queue(guard, tried).await {
+                    Ok(chosen) => chosen,
+                    Err(error @ DialError::Cut(_)) => return Err(error),
+                    Err(error) => return Err(last.unwrap_or(error)),
+                },
             };
-            match self.attempt(hold, guard, limit, header).await {
+            tried |= bit(member);
+            match self.attempt(hold.works(), guard, limit, header).await {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 done => return done,
             }
         }
-        while !full.is_empty() {
-            guard.phase(limit);
-            let mut waiting: Vec<_> = full.iter().map(|endpoint| Box::pin(endpoint.take())).collect();
-            let (first, hold) = guard.within(first_free(&mut waiting)).await.map_err(no_place)?;
-            // What becomes free while this one is tried is others'.
-            drop(waiting);
-            full.remove(first);
-            match self.attempt(hold, guard, limit, header).await {
-                Err(error @ DialError::Failed { .. }) => last = Some(error),
-                done => return done,
-            }
-        }
-        Err(last.unwrap_or(DialError::Full))
-    }
-
-    /// Those that are up: the ones that have failed lately last, else the fewest connections for their weight first; of
-    /// equals, another one each time.
-    fn order(&self, now: u64) -> Vec<&Arc<Endpoint>> {
-        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.members.len().max(1);
-        let (before, from) = self.members.split_at(first);
-        let mut order: Vec<_> = from.iter().chain(before).filter(|member| member.is_up()).collect();
-        // Cached: the counts change while we sort. 32 bits of fraction, so that any weight divides a small count.
-        order.sort_by_cached_key(|member| {
-            let load = ((member.endpoint().connections() as u64) << 32) / u64::from(member.weight());
-            (member.endpoint().is_avoided(now), load)
-        });
-        order.into_iter().map(Member::endpoint).collect()
+        Err(last.unwrap_or(DialError::Down))
     }
 
     /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take `limit`. `header`
@@ -334,27 +347,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_relay_goes_to_the_least_busy_for_its_weight_then_to_who_failed_lately_and_never_to_who_is_down() {
-        let endpoint = |label: &str| {
+    fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
+        let member = |weight| {
             let place = Place::Ip("127.0.0.1:1".parse().unwrap());
-            Arc::new(Endpoint::new(label.into(), "127.0.0.1".into(), place, None))
+            Member::new(Arc::new(Endpoint::new(String::new(), String::new(), place, None)), weight)
         };
-        let members = [("a", 1), ("b", 1), ("c", 3), ("d", 1)];
-        let members = members.map(|(label, weight)| Member::new(endpoint(label), weight));
-        let pool = Pool::new(members.into(), Balance::Least, None, Settings::default());
-        let order =
-            |now| -> String { pool.order(now).iter().map(|endpoint| endpoint.label.as_str()).collect() };
-        assert_eq!([order(0), order(0), order(0)], ["abcd", "bcda", "cdab"]);
-        let holds = [(0, 1), (2, 2), (1, 3)].map(|(at, count)| {
-            let endpoint = pool.members()[at].endpoint();
-            (0..count).map(|_| endpoint.try_take()).collect::<Vec<_>>()
-        });
-        pool.members()[3].set_up(false);
-        assert_eq!(order(0), "cab");
-        pool.members()[2].endpoint().failed(Failure::Unreachable, 0);
-        assert_eq!((order(0), order(1_000)), ("abc".into(), "cab".into()));
-        drop(holds);
-        pool.members().iter().for_each(|member| member.set_up(false));
-        assert!(order(0).is_empty());
+        let pool = Pool::new([1, 2].map(member).into(), None, None, Settings::default());
+        let relay = || pool.take(Balance::Least, 0, 0, 0).map(|(at, hold)| (at, hold.works())).unwrap();
+        let relays: Vec<_> = (0..9).map(|_| relay()).collect();
+        assert_eq!(relays.iter().filter(|(at, _)| *at == 0).count(), 3);
+        assert_eq!(pool.members()[0].endpoint().in_flight(), 3);
+        drop(relays);
+        assert_eq!(pool.members()[0].endpoint().in_flight(), 0);
     }
 }

@@ -56,13 +56,16 @@ impl Pools {
             Some(health) => Some(self.check(mistakes, &name, written, health, connector.as_ref())?),
         };
         let endpoints = written.endpoints.iter();
-        let members = endpoints.map(|one| Member::new(self.endpoint(one), u32::from(one.weight))).collect();
-        let balance = match written.balance {
-            // Relays look at connections whatever is said here.
-            None | Some(config::Balance::P2c) => Balance::LatencyAware,
-            Some(config::Balance::Least) => Balance::Least,
-            Some(config::Balance::RoundRobin) => Balance::RoundRobin,
+        let member = |one: &config::Endpoint| {
+            let member = Member::new(self.endpoint(one), u32::from(one.weight));
+            if one.backup { member.as_backup() } else { member }
         };
+        let members = endpoints.map(member).collect();
+        let balance = written.balance.map(|balance| match balance {
+            config::Balance::P2c => Balance::LatencyAware,
+            config::Balance::Least => Balance::Least,
+            config::Balance::RoundRobin => Balance::RoundRobin,
+        });
         let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
         if let Some(check) = check {
             self.prober.watch(&pool, check);

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Config, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion, Route, Rules,
-    Segment, Site, Tcp, Tls,
+    AcceptProxy, Action, Answer, Config, Endpoint, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion, Route,
+    Rules, Segment, Site, Tcp, Tls,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -191,7 +191,9 @@ fn modifiers(rules: &Rules) -> Vec<String> {
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {
-    pool.endpoints.iter().map(|endpoint| endpoint.addr.to_string()).collect()
+    let endpoint =
+        |one: &Endpoint| if one.backup { format!("{} (backup)", one.addr) } else { one.addr.to_string() };
+    pool.endpoints.iter().map(endpoint).collect()
 }
 
 fn tls(written: &Tls, acceptor: &Acceptor) -> Value {

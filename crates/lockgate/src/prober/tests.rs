@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockgate_proxy::upstream::{Balance, Endpoint, Failure, Place, Settings};
+use lockgate_proxy::upstream::{Endpoint, Failure, Place, Settings};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
 use super::*;
@@ -24,7 +24,7 @@ fn endpoint(origin: &Origin) -> Arc<Endpoint> {
 
 fn pool(name: &str, endpoint: &Arc<Endpoint>) -> Arc<Pool> {
     let settings = Settings { name: name.to_owned(), ..Settings::default() };
-    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], Balance::Least, None, settings))
+    Arc::new(Pool::new(vec![Member::new(Arc::clone(endpoint), 1)], None, None, settings))
 }
 
 /// Reads the request of a check, and answers it when it is asked to.
@@ -71,7 +71,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         let now = standings.now().remove(0);
         assert_eq!((now.up, now.why.as_ref().map(|why| why.as_str())), (up, why), "after {status}");
         assert!(now.took.is_some());
-        assert_eq!(pool.choose(|_| true, 0, 0).is_some(), up);
+        assert_eq!(pool.choose(0, 0, 0).is_some(), up);
     }
     assert!(!endpoint.is_avoided(0));
     drop(probing);
@@ -102,7 +102,7 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
         (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6).then_some(())
     });
     assert_eq!(standings.now().iter().map(|standing| standing.up).collect::<Vec<_>>(), [false, true]);
-    assert!(strict.choose(|_| true, 0, 0).is_none() && lenient.choose(|_| true, 0, 0).is_some());
+    assert!(strict.choose(0, 0, 0).is_none() && lenient.choose(0, 0, 0).is_some());
 }
 
 #[test]

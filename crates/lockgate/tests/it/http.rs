@@ -69,7 +69,7 @@ pub(crate) fn settled(text: impl Into<Vec<u8>>) -> String {
 }
 
 /// A pool with these keys, and a site in front of it.
-fn pooled(keys: impl Display) -> String {
+pub(crate) fn pooled(keys: impl Display) -> String {
     format!("[pool.app]\n{keys}\n") + &plain_site("pool:app")
 }
 
@@ -77,7 +77,7 @@ fn pooled(keys: impl Display) -> String {
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// Asks for `/` on a connection of its own.
-fn ask(gate: &Lockgate) -> Message {
+pub(crate) fn ask(gate: &Lockgate) -> Message {
     let mut client = Http::connect(gate.address());
     client.send(get("/"));
     client.answer()
@@ -95,6 +95,6 @@ fn with_body(method: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// The answer 200 with this body.
-fn ok(body: &str) -> Vec<u8> {
+pub(crate) fn ok(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic, also in what its cases share")]
 
+mod balancing;
 mod changes;
 mod check_sites;
 mod compare;

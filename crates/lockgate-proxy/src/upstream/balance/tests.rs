@@ -16,6 +16,7 @@ fn members(weights: &[u32]) -> Vec<Member> {
 
 /// A pool that is asked again and again.
 struct Script {
+    balance: Balance,
     members: Vec<Member>,
     balancer: Balancer,
     random: Random,
@@ -24,12 +25,16 @@ struct Script {
 
 impl Script {
     fn new(balance: Balance, weights: &[u32]) -> Self {
-        let members = members(weights);
-        Self { balancer: Balancer::new(balance, &members), members, random: Random::seeded(3), now: 0 }
+        Self::of(balance, members(weights))
+    }
+
+    fn of(balance: Balance, members: Vec<Member>) -> Self {
+        Self { balance, balancer: Balancer::new(&members), members, random: Random::seeded(3), now: 0 }
     }
 
     fn choose(&self, usable: impl Fn(usize) -> bool) -> Option<usize> {
-        self.balancer.choose(&self.members, usable, self.random.next(), self.now)
+        let tried = |at| !usable(at);
+        self.balancer.choose(self.balance, &self.members, tried, self.random.next(), self.now)
     }
 
     fn next(&self) -> usize {
@@ -224,5 +229,53 @@ fn who_failed_lately_is_left_alone_while_there_are_others_and_tried_when_there_a
         pool.now = 1_000;
         pool.members[1].set_up(true);
         assert!((0..100).any(|_| pool.next() == 0), "{balance:?}: its time is over");
+    }
+}
+
+#[test]
+fn a_backup_is_chosen_only_when_no_other_is_up() {
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let both = members(&[1, 1]).into_iter().chain(members(&[1, 3]).into_iter().map(Member::as_backup));
+        let mut pool = Script::of(balance, both.collect());
+        let shares = pool.shares();
+        assert!(shares[0] > 0 && shares[1] > 0 && shares[2..] == [0, 0], "{balance:?}: {shares:?}");
+        pool.members[0].set_up(false);
+        assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
+        // It was tried for this request, and nobody else is left.
+        assert!(pool.choose(|at| at != 1).is_some_and(|at| at > 1), "{balance:?}");
+        pool.members[1].set_up(false);
+        let shares = pool.shares();
+        assert!(shares[..2] == [0, 0] && shares[2] > 0 && shares[3] > 0, "{balance:?}: {shares:?}");
+        pool.members[1].set_up(true);
+        pool.endpoint(1).failed(Failure::Unreachable, 0);
+        assert!(pool.next() > 1, "{balance:?}");
+        [2, 3].into_iter().for_each(|at| pool.members[at].set_up(false));
+        assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
+        [2, 3].into_iter().for_each(|at| pool.members[at].set_up(true));
+        pool.now = 1_000;
+        assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
+    }
+}
+
+#[test]
+fn one_that_is_well_and_full_is_waited_for_and_not_replaced_by_a_backup() {
+    let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+    let limited = |max| Arc::new(Endpoint::new(String::new(), String::new(), place(), Some(max)));
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let both = vec![Member::new(limited(1), 1), Member::new(limited(1), 1).as_backup()];
+        let pool = Script::of(balance, both);
+        let held = pool.endpoint(0).try_take();
+        assert_eq!(pool.choose(|_| true), None, "{balance:?}");
+        pool.members[0].set_up(false);
+        assert_eq!(pool.next(), 1, "{balance:?}");
+        drop(held);
+    }
+}
+
+#[test]
+fn a_pool_of_backups_is_one_of_equals() {
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let pool = Script::of(balance, members(&[1, 1]).into_iter().map(Member::as_backup).collect());
+        assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
     }
 }
