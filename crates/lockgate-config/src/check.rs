@@ -451,6 +451,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::HttpUrl => "a URL such as \"http://127.0.0.1:9000/motd\"".to_owned(),
         Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
         Kind::Token => "a word such as \"utf-8\"".to_owned(),
+        Kind::RequestField => "the name of a field such as \"remote-user\"".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
         Kind::Suite => "a cipher suite".to_owned(),

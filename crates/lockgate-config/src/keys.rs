@@ -132,6 +132,8 @@ pub(crate) enum Kind {
     MediaType,
     /// A word of letters, digits and marks (RFC 9110 §5.6.2).
     Token,
+    /// The name of a field of a request that may be told by others than the client.
+    RequestField,
     /// How long to keep: `1h private`.
     CachePolicy,
     /// A time in whole seconds, which may be counted in years.

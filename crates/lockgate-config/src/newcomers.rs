@@ -8,8 +8,6 @@ const LATER: &[(&str, &str)] = &[
     ("tunnel", "remove the table"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("site.*.shape", "remove it"),
-    ("auth.forward", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
-    ("auth.copy", "write auth = { basic = \"/etc/lockgate/htpasswd\" }, or let the application ask"),
     ("balance.hash", BALANCE),
     ("balance.sticky", BALANCE),
     ("pool.*.eject", "write health: what fails its checks is taken out"),
@@ -89,6 +87,14 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["auth_basic", "auth_basic_user_file", "basic_auth", "basicauth", "htpasswd"],
         "write auth = { basic = \"/etc/lockgate/htpasswd\" }",
+    ),
+    (
+        &["forward_auth", "forwardauth", "auth_request", "ext_authz", "external_auth", "auth_url"],
+        "write auth = { forward = \"127.0.0.1:4181\", path = \"/verify\", copy = [\"remote-user\"] }",
+    ),
+    (
+        &["copy_headers", "authresponseheaders", "auth_request_set", "auth_response_headers"],
+        "write copy = [\"remote-user\"] beside forward",
     ),
     (&["limit_req", "rate_limit", "ratelimit"], "write limit = \"20/s per client burst 40\""),
     (

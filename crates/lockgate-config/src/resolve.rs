@@ -24,6 +24,7 @@ use pool::Pools;
 use view::View;
 
 mod answers;
+mod auth;
 mod bindings;
 mod content;
 mod files;
@@ -44,6 +45,8 @@ struct Resolver<'a> {
     report: &'a mut Report,
     root: &'a Table,
     pools: Pools,
+    /// Where services that are asked about requests were written, and their pools.
+    forwards: Vec<((usize, usize, usize), Option<usize>)>,
     /// Files of redirects that were read; `None` where they have mistakes.
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectMap>>>,
     /// Values by name, and whether something puts them in.
@@ -77,6 +80,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         report,
         root,
         pools: Pools::default(),
+        forwards: Vec::new(),
         redirect_maps: HashMap::new(),
         value_names: BTreeMap::new(),
         shared_log: None,

@@ -102,6 +102,7 @@ fn kind(kind: &Kind) -> Value {
         | Kind::Line
         | Kind::FieldValue
         | Kind::Token
+        | Kind::RequestField
         | Kind::Template => json!({ "type": "string", "minLength": 1 }),
         Kind::List { of, least } => json!({ "type": "array", "items": self::kind(of), "minItems": least }),
         Kind::Table(keys) => table(keys),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Balance, Config, Environment, HeaderChange,
+    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Environment, HeaderChange,
     HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
     Segment, Site, SiteLog, UpstreamTls, parse_str_in,
 };
@@ -216,10 +216,8 @@ fn modifiers_are_merged_by_key_and_false_removes() {
     let seconds = Duration::from_secs;
     assert_eq!((own.timeouts.response, path.timeouts.response), (Some(seconds(1)), None));
     assert_eq!((path.timeouts.connect, path.timeouts.tunnel_idle), (seconds(2), seconds(3600)));
-    assert_eq!(
-        own.auth.as_ref().map(|auth| (auth.file.to_str(), auth.realm.as_str())),
-        Some((Some("/etc/lockgate/users"), "restricted"))
-    );
+    let Some(Auth::Basic(basic)) = &own.auth else { panic!("{:?}", own.auth) };
+    assert_eq!((basic.file.to_str(), basic.realm.as_str()), (Some("/etc/lockgate/users"), "restricted"));
     assert_eq!((&path.auth, path.allow.len(), own.allow.len()), (&None, 0, 1));
     let pages =
         |rules: &lockgate_config::Rules| rules.error_pages.iter().map(|page| page.0).collect::<Vec<_>>();
@@ -445,4 +443,25 @@ fn many_sites_are_read_in_time() {
     let sites = (0..1_000).map(|n| format!("[site.\"s{n}.example\"]\nproxy = \"127.0.0.1:1\"\n[site.\"s{n}.example\".path.\"/x\"]\nlimit = \"1/s\"\n"));
     let text = format!("[tls]\ncerts = [\"/a.pem\"]\n{}", sites.collect::<String>());
     assert_eq!(config(&text).sites.len(), 1_000);
+}
+
+#[test]
+fn a_service_is_asked_where_the_nearest_table_says_so_and_routes_that_inherit_it_share_its_pool() {
+    let found = routes(
+        "proxy = \"a.b:1\"\nauth = { forward = \"a.b:2\", copy = [\"Remote-User\"] }\n\
+         [site.\":1\".path.\"/a\"]\n[site.\":1\".path.\"/b\"]\nauth = { forward = \"a.b:2\", path = \"/v?x\" }\n\
+         [site.\":1\".path.\"/c\"]\nauth = { basic = \"users\" }\n[site.\":1\".path.\"/d\"]\nauth = false",
+    );
+    let asked: Vec<_> = found
+        .iter()
+        .map(|route| match &route.rules.auth {
+            Some(Auth::Forward(auth)) => Some((auth.pool, auth.path.as_str(), auth.copy.join(","))),
+            _ => None,
+        })
+        .collect();
+    let [Some(inherited), Some(own), None, None, Some(sites)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(inherited, sites);
+    assert_eq!((sites.1, sites.2.as_str()), ("/", "Remote-User"));
+    assert_eq!((own.1, own.2.as_str()), ("/v?x", ""));
+    assert_ne!(own.0, sites.0);
 }

@@ -67,6 +67,13 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// One without fields, for a request of our own. `method` is a token, `target` a request-target.
+    pub fn of(version: Version, method: &[u8], target: &[u8]) -> Self {
+        let mut head = Self::default();
+        head.begin(version, method, target);
+        head
+    }
+
     /// The method as it was sent.
     pub fn method_name(&self) -> &[u8] {
         self.method_name.of(self.fields.text())

@@ -10,6 +10,7 @@ use lockgate_http::h1::Limits;
 use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::Checker;
+use crate::admit::forward_auth::ForwardAuth;
 use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
@@ -144,7 +145,7 @@ pub struct Rules {
     pub networks: Networks,
     /// How often.
     pub limit: Option<Limited>,
-    /// Who must say who they are.
+    /// Who may come.
     pub auth: Option<Auth>,
     /// How long answers may be kept.
     pub cache: Option<Caching>,
@@ -197,9 +198,18 @@ pub enum By {
     Route,
 }
 
+/// Who may come.
+#[derive(Debug)]
+pub enum Auth {
+    /// Whoever knows a password.
+    Basic(Basic),
+    /// Whom a service lets in.
+    Forward(Box<ForwardAuth>),
+}
+
 /// A password that every request must bring.
 #[derive(Debug)]
-pub struct Auth {
+pub struct Basic {
     /// Who may come.
     pub checker: Arc<Checker>,
     /// What the browser shows.

@@ -9,7 +9,7 @@ pub(super) fn join(path: &str, name: &str) -> String {
 /// Endpoints and deadlines stand in several places but lack the same keys.
 pub(super) fn short(path: &str, name: &str) -> String {
     let table = match path.rsplit('.').next().unwrap_or_default() {
-        "proxy" | "to" | "endpoints" => "endpoint",
+        "proxy" | "to" | "endpoints" | "forward" => "endpoint",
         "*" if path.starts_with("site.") => "site.*",
         last => last,
     };

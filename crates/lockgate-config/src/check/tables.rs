@@ -170,6 +170,18 @@ impl Checker<'_> {
         false
     }
 
+    /// The name of a field that requests get from elsewhere.
+    pub(super) fn request_field(&mut self, text: &Text, at: &At) -> Value {
+        let name = text.value.to_ascii_lowercase().replace('_', "-");
+        let why = match () {
+            () if !is_token(&name) => Some("it holds what a name must not"),
+            () => untouchable(Names::RequestFields, &name).or_else(|| ours(&name)),
+        };
+        let Some(why) = why else { return Value::Text(text.value.clone()) };
+        let message = format!("{:?} is not a field to be copied", text.raw);
+        self.invalid(Code::BadField, at, message, why, "name another, such as \"remote-user\"".to_owned())
+    }
+
     /// What HTML takes for the name of an attribute, in ASCII.
     fn attribute(&mut self, name: &str, at: &At) -> bool {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.' | '@');
@@ -208,6 +220,16 @@ fn untouchable(names: Names, name: &str) -> Option<&'static str> {
         "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "upgrade"
         | "http2-settings" => Some("it belongs to one connection, not to the message"),
         "host" if names == Names::AnswerFields => Some("answers have no such field"),
+        _ => None,
+    }
+}
+
+/// Why nobody but the server says what is in a field of a request that is sent on.
+fn ours(name: &str) -> Option<&'static str> {
+    match name {
+        "host" | "expect" | "max-forwards" | "via" => Some("it says where the request goes and how"),
+        "forwarded" | "x-request-id" => Some("it is made anew for every request"),
+        name if name.starts_with("x-forwarded-") => Some("it is made anew for every request"),
         _ => None,
     }
 }

@@ -60,6 +60,7 @@ impl Checker<'_> {
             Kind::TryPath => self.try_path(text, &item.at),
             Kind::MediaType => self.media_type(text, &item.at),
             Kind::Token => self.token(text, &item.at),
+            Kind::RequestField => self.request_field(text, &item.at),
             Kind::CachePolicy => self.cache_policy(text, &item.at),
             Kind::Age => self.age(text, &item.at),
             Kind::MediaRange => self.media_range(text, &item.at),

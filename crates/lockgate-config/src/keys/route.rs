@@ -2,7 +2,7 @@
 
 use super::Kind::{
     Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map, Network,
-    OneOf, Path, Rate, Size, Table, Target, Template, Word,
+    OneOf, Path, Rate, RequestField, Size, Table, Target, Template, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::answers::SECURE;
@@ -166,19 +166,53 @@ pub(super) const AUTH: Key = Key::new(
     Either(&[False, Table(AUTH_KEYS)]),
     FALSE,
     r#"{ basic = "/etc/lockgate/htpasswd", realm = "api" }"#,
-    "Who may come.",
-)
-.inside(r#"basic = "/etc/lockgate/htpasswd""#);
+    "Who may come: whoever knows a password (`basic`), or whom a service lets in that is asked about every request \
+     (`forward`). A path has its own or that of its site, never a part of each. Requests by which browsers ask first \
+     (`cors`) come without either.",
+);
+
+const BASIC: &str = r#"basic = "/etc/lockgate/htpasswd""#;
+const FORWARD: &str = r#"forward = "127.0.0.1:4181""#;
 
 const AUTH_KEYS: &[Key] = &[
     Key::new(
         "basic",
         Path,
-        Required,
+        Absent("`forward`"),
         r#""/etc/lockgate/htpasswd""#,
         "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd` writes it.",
     ),
-    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks."),
+    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks.")
+        .with(BASIC),
+    Key::new(
+        "forward",
+        Either(&[Target, ENDPOINTS]),
+        Absent("`basic`"),
+        r#""127.0.0.1:4181""#,
+        "A service that says of every request whether it may: `\"pool:NAME\"`, an address or a list of addresses, never a \
+         URL. It is asked by a GET without a body that has the fields of the request, `Host` too, and \
+         `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`, in which what a client says counts for nothing, but \
+         for `-Proto`, `-Host` and `-For` of who is `trusted`. Where it answers with 2xx the request goes on; any other \
+         answer goes to the client, with a body of at most 64 KB, and the request no further. Without an answer within \
+         `timeouts` the client gets 502, 503 or 504. Over TLS or HTTP/2 it is asked as its pool says.",
+    ),
+    Key::new(
+        "path",
+        UrlPath,
+        Is(r#""/""#),
+        r#""/verify?role=admin""#,
+        "The path, and perhaps query, that the service is asked for.",
+    )
+    .with(FORWARD),
+    Key::new(
+        "copy",
+        List { of: &RequestField, least: 1 },
+        Absent("none"),
+        r#"["remote-user", "remote-groups"]"#,
+        "Fields that the request gets from the service's answer. What a client sends by these names is taken out first, \
+         also behind the body and with `_` for `-`, and the service sees of it only `authorization` and `cookie`.",
+    )
+    .with(FORWARD),
 ];
 
 pub(super) const ALLOW: Key = Key::new(

@@ -198,7 +198,7 @@ pub struct Rules {
     /// How often requests may come.
     pub limit: Option<RateLimit>,
     /// Who may come.
-    pub auth: Option<BasicAuth>,
+    pub auth: Option<Auth>,
     /// The only clients that are served; empty is everybody.
     pub allow: Vec<Cidr>,
     /// Clients that are not served, also when `allow` has them.
@@ -283,6 +283,29 @@ pub enum LimitKey {
     Header(String),
     /// Nobody: all requests of the route together.
     Route,
+}
+
+/// Who may come.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Auth {
+    /// Whoever knows a password.
+    Basic(BasicAuth),
+    /// Whom a service lets in.
+    Forward(ForwardAuth),
+}
+
+/// A service that is asked about every request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForwardAuth {
+    /// Who is asked: an index into `Config::pools`.
+    pub pool: usize,
+    /// For which path, and perhaps query.
+    pub path: String,
+    /// Names of fields that the request gets from its answer, and never from the client; none is of framing,
+    /// hop-by-hop or made by us.
+    pub copy: Vec<String>,
+    /// Where the service was written.
+    pub at: At,
 }
 
 /// A password that every request must bring (RFC 7617).

@@ -6,8 +6,8 @@ use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
 use crate::keys::{self, Key};
 use crate::model::{
-    Action, Answer, Balance, CaSource, Config, Endpoint, EndpointAddr, Idle, Pool, Protocol, ProxyVersion,
-    Queue, Retry, UpstreamTls,
+    Action, Answer, Auth, Balance, CaSource, Config, Endpoint, EndpointAddr, Idle, Pool, Protocol,
+    ProxyVersion, Queue, Retry, Route, UpstreamTls,
 };
 use crate::newcomers;
 use crate::place::At;
@@ -66,7 +66,6 @@ impl Resolver<'_> {
     pub(super) fn proxy(&mut self, view: &View<'_>) -> Option<usize> {
         let written = view.written("proxy")?;
         match &written.value {
-            Value::Pool(name) => self.pool_called(name, &written.at),
             Value::Table(_) => {
                 let long = view.section("proxy");
                 let to = long.written("to")?;
@@ -81,11 +80,17 @@ impl Resolver<'_> {
                 let pool = Pool { protocol: protocol?, tls, proxy_protocol, ..anonymous(endpoints, &to.at) };
                 Some(self.add(pool))
             }
-            _ => {
-                let pool = anonymous(self.endpoints(&written)?, &written.at);
-                Some(self.add(pool))
-            }
+            _ => self.leads_to(&written),
         }
+    }
+
+    /// The pool that a name, an address or a list of addresses stands for; nothing when it was a mistake.
+    pub(super) fn leads_to(&mut self, written: &Checked) -> Option<usize> {
+        if let Value::Pool(name) = &written.value {
+            return self.pool_called(name, &written.at);
+        }
+        let pool = anonymous(self.endpoints(written)?, &written.at);
+        Some(self.add(pool))
     }
 
     /// One endpoint or a list; nothing when one of them was a mistake.
@@ -226,11 +231,14 @@ impl Resolver<'_> {
             return;
         }
         let routes = config.sites.iter().flat_map(|site| &site.routes);
-        let proxied = routes.filter_map(|route| match route.action {
-            Action::Proxy(pool) => Some(pool),
-            _ => None,
-        });
-        let used: BTreeSet<usize> = proxied.chain(config.tcp.iter().map(|tcp| tcp.pool)).collect();
+        let used_by = |route: &Route| {
+            let proxied = if let Action::Proxy(pool) = route.action { Some(pool) } else { None };
+            let asked =
+                if let Some(Auth::Forward(auth)) = &route.rules.auth { Some(auth.pool) } else { None };
+            proxied.into_iter().chain(asked)
+        };
+        let used: BTreeSet<usize> =
+            routes.flat_map(used_by).chain(config.tcp.iter().map(|tcp| tcp.pool)).collect();
         for (index, pool) in config.pools.iter().enumerate() {
             let (Some(name), false) = (&pool.name, used.contains(&index)) else { continue };
             let message = format!("nothing uses the pool `{name}`");

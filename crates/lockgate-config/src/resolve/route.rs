@@ -6,7 +6,7 @@ use crate::check::{Checked, Id, Keyed, Named, Table, Value};
 use crate::codes::Code;
 use crate::keys;
 use crate::model::{
-    Action, Answer, BasicAuth, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route, Rules,
+    Action, Answer, HeaderChange, HeaderRule, LimitKey, Pattern, RateLimit, Rates, Route, Rules,
 };
 use crate::place::At;
 
@@ -71,7 +71,7 @@ impl Resolver<'_> {
                 },
             };
             if let Some(action) = &action {
-                self.unused_modifiers(&alone, &[action]);
+                self.unused_modifiers(&alone, &[action], view.asks_somebody());
             }
             let (files, route) = (served(action.as_ref()), &path.at);
             let rules = self.rules(&view, &key.pattern, route, files, secure);
@@ -91,7 +91,7 @@ impl Resolver<'_> {
             // The site's own first: what it does is what is said.
             let actions: Vec<&Action> =
                 action.iter().chain(routes.iter().map(|route| &route.action)).collect();
-            self.unused_modifiers(site, &actions);
+            self.unused_modifiers(site, &actions, site.asks_somebody());
         }
         if let Some(action) = action {
             let rules = self.rules(site, &any, &one.at, served(Some(&action)), secure);
@@ -188,8 +188,8 @@ impl Resolver<'_> {
         action.cloned()
     }
 
-    /// What belongs to a verb that none of `actions` is.
-    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action]) {
+    /// What belongs to a verb that none of `actions` is. Where a service is asked who may come, deadlines are also for that.
+    fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&Action], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
             Action::Proxy(_) => "requests are sent on, and no files are served",
@@ -209,6 +209,7 @@ impl Resolver<'_> {
             "remove it, or write proxy or root",
         )
         .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
+        .filter(|(name, _)| !(asks && *name == "timeouts"))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (name, cure) in names {
             let Some(at) = view.layers.iter().find_map(|layer| layer.key_places.get(name)) else { continue };
@@ -236,7 +237,7 @@ impl Resolver<'_> {
                 headers.push(rule);
             }
         }
-        let auth = auth(view);
+        let auth = self.auth(view);
         let body = view.section("body");
         let rates = match body.written("min_rate").map(|written| written.value) {
             Some(Value::Rate(rate)) => Rates { min_in: Some(rate), ..self.shared.rates },
@@ -406,18 +407,6 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
         }
     }
     pages
-}
-
-fn auth(view: &View<'_>) -> Option<BasicAuth> {
-    let mut long = view.section("auth");
-    if !matches!(view.written("auth")?.value, Value::Table(_)) {
-        return None;
-    }
-    // The table is taken whole from the nearest layer: who may come is one decision.
-    long.layers.truncate(1);
-    let written = long.written("basic")?;
-    let Value::Path(file) = written.value else { return None };
-    Some(BasicAuth { file, realm: long.text("realm").unwrap_or_default(), at: written.at })
 }
 
 fn limit(view: &View<'_>) -> Option<RateLimit> {

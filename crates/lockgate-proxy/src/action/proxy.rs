@@ -30,6 +30,8 @@ pub struct Proxy {
     pub connect: Duration,
     /// From a request that was sent to the head of its answer, if that is limited.
     pub response: Option<Duration>,
+    /// From the head of an answer to its end, where somebody waits for the whole of it.
+    pub whole: Option<Duration>,
     /// For a connection that was switched to another protocol, and on which nothing moves.
     pub tunnel_idle: Duration,
 }

@@ -6,6 +6,7 @@ use std::task::ready;
 
 use lockgate_http::asked::asked;
 use lockgate_http::fields::{Fields, Known};
+use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
 
 use super::connection::{Ending, cut_short};
@@ -201,6 +202,27 @@ impl Serving<'_> {
             body = b"";
         } else {
             fields.append(b"Content-Length", itoa::Buffer::new().format(body.len()).as_bytes());
+        }
+        let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
+        self.send(down, head, seen, answer, body, keep, ending).await
+    }
+
+    /// Hands on the answer of whoever was asked in the route's place, which is there whole.
+    pub(super) async fn given<D: Downstream>(
+        &self,
+        down: &mut D,
+        head: &RequestHead,
+        seen: &mut Seen<'_>,
+        mut answer: ResponseHead,
+        body: &[u8],
+        keep: bool,
+    ) -> Next {
+        // What is added here is ours: no Connection may name it.
+        forwarding::detach(&mut answer.fields);
+        self.rule(down, head, seen, &mut answer.fields);
+        if let Some(cors) = seen.route.and_then(|route| route.rules.cors.as_ref()) {
+            Cors::clear(&mut answer.fields);
+            cors.apply(&head.fields, &mut answer.fields);
         }
         let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
         self.send(down, head, seen, answer, body, keep, ending).await

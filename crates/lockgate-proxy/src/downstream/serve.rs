@@ -2,6 +2,8 @@
 
 mod admit;
 mod find;
+mod forward_auth;
+mod verdict;
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -25,11 +27,12 @@ use crate::action::proxy::Proxy;
 use crate::action::relay::Introduction;
 use crate::answer::Fault;
 use crate::body::ReadError;
+use crate::boxed::boxed;
 use crate::clock::{Guard, Waiting};
 use crate::exchange::{Downstream, Exchange, Failure, Request};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::site::{Action, Fixed, Route, Sites};
+use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
 use crate::upstream::{Lease, Private};
 
@@ -190,11 +193,21 @@ impl<'s> Serving<'s> {
         down.allow(route.rules.body_max.unwrap_or(u64::MAX));
         // What rules change of a request may be what they are made of.
         let rewrite = route.rules.rewrite.as_ref().filter(|_| matches!(route.action, Action::Proxy(_)));
-        let asked = if route.rules.request_headers.is_empty() && rewrite.is_none() {
+        let service = match &route.rules.auth {
+            Some(Auth::Forward(service)) => Some(&**service),
+            Some(Auth::Basic(_)) | None => None,
+        };
+        let asked = if route.rules.request_headers.is_empty() && rewrite.is_none() && service.is_none() {
             first
         } else {
             let host = host(&first, || self.addresses(down)).into_owned();
             let path = first.path.to_vec();
+            if let Some(service) = service {
+                let asking = boxed(|| self.ask_whether(service, pattern, down, head, seen, *keep));
+                if let Some(next) = asking.await? {
+                    return Ok(next);
+                }
+            }
             self.transform(route, &host, head, seen);
             if let Some(rewrite) = rewrite {
                 rewrite.ask(&path, &mut head.fields);

@@ -52,6 +52,8 @@ pub enum HeaderError {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderRules {
     rules: Vec<HeaderRule>,
+    /// Names that others than these rules say.
+    reserved: Vec<Vec<u8>>,
     /// A bit for every length of the names that are taken out, by which most lines are seen to be none of those.
     lengths: u64,
 }
@@ -70,7 +72,16 @@ impl HeaderRules {
         }
         let replacing = rules.iter().filter(|rule| rule.replaces());
         let lengths = replacing.fold(0, |lengths, rule| lengths | length_bit(&rule.name));
-        Ok(Self { rules, lengths })
+        Ok(Self { rules, reserved: Vec::new(), lengths })
+    }
+
+    /// The same, where only we say what stands in these fields: none comes in a trailer. In a head they are left alone, for
+    /// that is where we say it.
+    #[must_use]
+    pub fn reserving(mut self, names: &[Vec<u8>]) -> Self {
+        self.lengths = names.iter().fold(self.lengths, |lengths, name| lengths | length_bit(name));
+        self.reserved = names.to_vec();
+        self
     }
 
     /// Whether there is none.
@@ -88,9 +99,16 @@ impl HeaderRules {
         })
     }
 
-    /// Whether lines of this name that a peer sent go no further: they are set or removed. That holds for trailers as
-    /// well, which some add to the head (RFC 9110 §6.5.1).
+    /// Whether trailers of this name that a peer sent go no further: where that is set or removed in the head, or reserved.
+    /// Some add trailers to the head (RFC 9110 §6.5.1).
     pub fn takes_out(&self, name: &[u8]) -> bool {
+        self.replaces(name)
+            || self.lengths & length_bit(name) != 0
+                && self.reserved.iter().any(|reserved| alike(reserved, name))
+    }
+
+    /// Whether lines of this name are set or removed.
+    fn replaces(&self, name: &[u8]) -> bool {
         self.lengths & length_bit(name) != 0
             && self.rules.iter().any(|rule| rule.replaces() && alike(&rule.name, name))
     }
@@ -98,7 +116,7 @@ impl HeaderRules {
     /// Changes the fields of a message. `scratch` is where values are put together; it is left empty.
     pub fn apply(&self, fields: &mut Fields, values: &Values<'_>, scratch: &mut Vec<u8>) {
         if self.lengths != 0 {
-            fields.retain(|field| !self.takes_out(field.name));
+            fields.retain(|field| !self.replaces(field.name));
         }
         for rule in &self.rules {
             let templates = match &rule.op {

@@ -17,7 +17,7 @@ use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::site::{Action, Auth, By, Fixed, Limited, Rates, Rules};
+use lockgate_proxy::site::{Action, Auth, Basic, By, Fixed, Limited, Rates, Rules};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
@@ -57,6 +57,7 @@ impl Guards {
         mistakes: &mut Mistakes<'_>,
         route: &config::Route,
         pattern: &Pattern,
+        auth: Option<Auth>,
         fetcher: &Fetcher,
     ) -> Option<Rules> {
         let written = &route.rules;
@@ -64,10 +65,6 @@ impl Guards {
         let target = target(mistakes, route, pattern);
         let request_headers = headers(mistakes, route, &written.request_headers, pattern);
         let headers = headers(mistakes, route, &written.headers, pattern);
-        let auth = match &written.auth {
-            None => Some(None),
-            Some(auth) => self.auth(mistakes, auth).map(Some),
-        };
         let pages = self.pages(mistakes, &written.error_pages);
         let redirects = match &written.redirects {
             None => Some(None),
@@ -75,13 +72,16 @@ impl Guards {
         };
         Some(Rules {
             target: target?,
-            request_headers: request_headers?,
+            request_headers: match &auth {
+                Some(Auth::Forward(service)) => request_headers?.reserving(&service.copy),
+                _ => request_headers?,
+            },
             headers: headers?,
             body_max: written.body_max,
             rates: rates(&written.rates),
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
-            auth: auth?,
+            auth,
             cache: match &written.cache {
                 Some(cache) => Some(answers::caching(mistakes, route, cache)?),
                 None => None,
@@ -136,7 +136,12 @@ impl Guards {
         Limited { limit: limit.clone(), by, status: written.status }
     }
 
-    fn auth(&mut self, mistakes: &mut Mistakes<'_>, written: &config::BasicAuth) -> Option<Auth> {
+    /// A file of users.
+    pub(super) fn basic(
+        &mut self,
+        mistakes: &mut Mistakes<'_>,
+        written: &config::BasicAuth,
+    ) -> Option<Basic> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
         let checker = match known {
             Some((_, checker)) => checker.clone(),
@@ -154,7 +159,7 @@ impl Guards {
                 checker
             }
         };
-        Some(Auth { checker: checker?, realm: written.realm.clone() })
+        Some(Basic { checker: checker?, realm: written.realm.clone() })
     }
 
     /// Pages by status, read once whoever has them.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{At, Code, Host, ListenAddr, Protocol, SiteListener};
@@ -11,11 +12,12 @@ use lockgate_net::threads::Threads;
 use lockgate_proxy::action::files::{Files, Symlinks};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
+use lockgate_proxy::admit::forward_auth::ForwardAuth;
 use lockgate_proxy::answer::Pages;
 use lockgate_proxy::downstream::{Listener, Service};
 use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
-use lockgate_proxy::site::{self, Action};
+use lockgate_proxy::site::{self, Action, Auth};
 use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, Guards};
@@ -33,6 +35,9 @@ pub(super) struct Sites {
     /// Those that wait for a disk, and those that compress.
     threads: Option<(Arc<Threads>, Arc<Threads>)>,
 }
+
+/// For a service that is asked about requests, where answers have no limit.
+const LONGEST_VERDICT: Duration = Duration::from_secs(60);
 
 /// Of each kind: enough for a disk to have a queue of its own, few enough to leave the workers alone.
 const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
@@ -249,8 +254,39 @@ impl Assembler<'_> {
             }
             config::Action::Respond(answer) => rules::respond(&mut self.mistakes, route, &pattern, answer),
         };
-        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern, &self.fetcher);
-        Some((pattern, site::Route { name: route.name.clone(), action: action?, rules: rules? }))
+        let auth = match &route.rules.auth {
+            None => Some(None),
+            Some(config::Auth::Basic(written)) => {
+                self.sites.guards.basic(&mut self.mistakes, written).map(|basic| Some(Auth::Basic(basic)))
+            }
+            Some(config::Auth::Forward(written)) => {
+                let made = self.forward_auth(site, written, &route.rules.timeouts);
+                made.map(|service| Some(Auth::Forward(Box::new(service))))
+            }
+        };
+        // Also where that was a mistake, the others are told.
+        let (whole, auth) = (auth.is_some(), auth.flatten());
+        let rules = self.sites.guards.rules(&mut self.mistakes, route, &pattern, auth, &self.fetcher);
+        let (action, rules) = (action?, rules.filter(|_| whole)?);
+        Some((pattern, site::Route { name: route.name.clone(), action, rules }))
+    }
+
+    fn forward_auth(
+        &mut self,
+        site: &config::Site,
+        written: &config::ForwardAuth,
+        timeouts: &config::Timeouts,
+    ) -> Option<ForwardAuth> {
+        let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
+        let config::Timeouts { connect, response, .. } = *timeouts;
+        // Somebody waits for the whole of it, also where answers may take as long as they like.
+        let whole = Some(response.unwrap_or(LONGEST_VERDICT));
+        Some(ForwardAuth {
+            proxy: Proxy { upstream, connect, response: whole, whole, tunnel_idle: Duration::ZERO },
+            target: written.path.clone(),
+            copy: written.copy.iter().map(|name| name.clone().into_bytes()).collect(),
+            rules: rules::bare(&self.config.rates),
+        })
     }
 
     fn files(
@@ -299,18 +335,18 @@ impl Assembler<'_> {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
             _ => site.name.clone(),
         };
-        let pool = self.pools.pool(&mut self.mistakes, self.config, number, &user)?;
-        let upstream = match self.sites.numbers.get(&number) {
-            Some(upstream) => *upstream,
-            None => {
-                let upstream = self.sites.upstreams.len();
-                self.sites.upstreams.push(pool);
-                self.sites.numbers.insert(number, upstream);
-                upstream
-            }
-        };
+        let upstream = self.upstream(number, &user)?;
         let config::Timeouts { connect, response, tunnel_idle, .. } = *timeouts;
-        Some(Proxy { upstream, connect, response, tunnel_idle })
+        Some(Proxy { upstream, connect, response, whole: None, tunnel_idle })
+    }
+
+    /// The place that a pool has among those that sites use; `user` is what it is called without a name of its own.
+    fn upstream(&mut self, number: usize, user: &str) -> Option<usize> {
+        let pool = self.pools.pool(&mut self.mistakes, self.config, number, user)?;
+        Some(*self.sites.numbers.entry(number).or_insert_with(|| {
+            self.sites.upstreams.push(pool);
+            self.sites.upstreams.len() - 1
+        }))
     }
 }
 

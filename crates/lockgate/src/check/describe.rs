@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Config, Endpoint, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion, Route,
-    Rules, Segment, Site, Tcp, Tls,
+    AcceptProxy, Action, Answer, Auth, Config, Endpoint, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion,
+    Route, Rules, Segment, Site, Tcp, Tls,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -111,7 +111,7 @@ fn route(config: &Config, route: &Route) -> Value {
     let mut described = json!({
         "method": route.method,
         "path": path(&route.pattern),
-        "modifiers": modifiers(&route.rules),
+        "modifiers": modifiers(config, &route.rules),
     });
     let action = match &route.action {
         Action::Proxy(number) => config.pools.get(*number).map_or(Value::Null, |pool| {
@@ -161,13 +161,24 @@ fn path(pattern: &Pattern) -> String {
 }
 
 /// In short, what is not as it is without a word.
-fn modifiers(rules: &Rules) -> Vec<String> {
+fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
-    add(rules.auth.as_ref().map(|auth| format!("password of {}", auth.file.display())));
+    add(rules.auth.as_ref().map(|auth| match auth {
+        Auth::Basic(basic) => format!("password of {}", basic.file.display()),
+        Auth::Forward(service) => {
+            let of = config.pools.get(service.pool).map(endpoints).unwrap_or_default().join(", ");
+            let copied = if service.copy.is_empty() {
+                String::new()
+            } else {
+                format!(" and says {}", service.copy.join(", "))
+            };
+            format!("{of} is asked for {}{copied}", service.path)
+        }
+    }));
     add(rules.limit.as_ref().map(|limit| {
         let per = match &limit.per {
             LimitKey::Client => " per client".to_owned(),

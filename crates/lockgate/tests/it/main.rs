@@ -10,6 +10,7 @@ mod check_sites;
 mod compare;
 mod docs;
 mod files;
+mod forward_auth;
 mod h2;
 mod h2_upstream;
 mod http;

@@ -72,7 +72,7 @@ impl Proxy {
         exchange.down.respond(exchange.request.head, answer, onward, keep);
         exchange.outcome.status = answer.status;
         let (guard, rules) = (exchange.guard, exchange.request.rules);
-        guard.settle();
+        self.whole.map_or_else(|| guard.settle(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
         let before = guard.watch().meter.sent.get();
         let mut delivering = true;

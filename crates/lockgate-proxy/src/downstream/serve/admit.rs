@@ -1,4 +1,4 @@
-//! Whether a request may: networks, rates, passwords, and the length that it says.
+//! Whether a request may, as far as that is decided here: networks, rates, passwords, and the length that it says.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::boxed::boxed;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
-use crate::site::{Auth, By, Limited, Route};
+use crate::site::{Auth, Basic, By, Limited, Route};
 
 impl<'s> Serving<'s> {
     /// Whether it may.
@@ -30,7 +30,7 @@ impl<'s> Serving<'s> {
         if let Some(limited) = &rules.limit {
             within(limited, head, seen.client, self.guard.clock().nanos())?;
         }
-        if let Some(auth) = &rules.auth {
+        if let Some(Auth::Basic(auth)) = &rules.auth {
             seen.user = Some(boxed(|| self.authenticate(auth, head, seen.client)).await?);
         }
         match (rules.body_max, length) {
@@ -43,7 +43,7 @@ impl<'s> Serving<'s> {
 
     async fn authenticate(
         &self,
-        auth: &'s Auth,
+        auth: &'s Basic,
         head: &RequestHead,
         client: IpAddr,
     ) -> Result<Arc<str>, Refusal<'s>> {

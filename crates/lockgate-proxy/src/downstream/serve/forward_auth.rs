@@ -1,0 +1,88 @@
+//! Asks a service whether a request may, before anything is done with it.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use lockgate_http::asked::asked;
+use lockgate_http::head::{BodyLength, RequestHead};
+
+use super::verdict::{Given, Verdict};
+use super::{Next, Serving, host};
+use crate::admit::forward_auth::ForwardAuth;
+use crate::answer::Fault;
+use crate::clock::Waiting;
+use crate::downstream::own::Refusal;
+use crate::downstream::seen::Seen;
+use crate::exchange::{Downstream, Exchange, Failure, Outcome, Request};
+use crate::route::Pattern;
+
+impl<'s> Serving<'s> {
+    /// Asks `auth` about the request, of whose body nothing is read. Where it may, its fields are as the service has said;
+    /// where not, the client has its answer, and this is what follows. Without an answer nobody is let in.
+    pub(super) async fn ask_whether<D: Downstream>(
+        &self,
+        auth: &'s ForwardAuth,
+        pattern: &Pattern,
+        down: &mut D,
+        head: &mut RequestHead,
+        seen: &mut Seen<'s>,
+        keep: bool,
+    ) -> Result<Option<Next>, Refusal<'s>> {
+        let Self { connection, sites, asking, guard } = *self;
+        let worker = &connection.worker;
+        let mut outcome = Outcome::default();
+        let (answered, given) = {
+            let asked = asked(head).map_err(|error| Refusal::malformed(&error))?;
+            let question = auth.question(head, &asked);
+            let host = host(&asked, || self.addresses(down));
+            let told = worker.upstream(auth.proxy.upstream).pool().settings.proxy_protocol.is_some();
+            let addresses = told.then(|| self.addresses(down)).flatten();
+            let mut gone = |cx: &mut std::task::Context<'_>| down.poll_gone(cx);
+            let mut verdict = Verdict::new(&mut gone);
+            let mut exchange = Exchange {
+                request: Request {
+                    worker,
+                    head: &question,
+                    asked: auth.asked(&asked),
+                    length: BodyLength::Empty,
+                    client: &asking.client,
+                    values: self.values(&asked, &host, head, seen.client, &seen.id),
+                    pattern,
+                    rules: &auth.rules,
+                },
+                guard,
+                down: &mut verdict,
+                private: &RefCell::default(),
+                introduction: &|version| self.introduce(version, addresses),
+                cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
+                began: Instant::now(),
+                keep: false,
+                outcome: &mut outcome,
+            };
+            let answered = auth.proxy.run(&mut exchange).await;
+            (answered, verdict.into_given())
+        };
+        guard.settle();
+        guard.watch().waits(Waiting::Otherwise);
+        let Given { head: answer, body, is_cut } = given;
+        if answered.is_ok() && (200..300).contains(&answer.status) {
+            auth.admit(&answer.fields, &mut head.fields);
+            return Ok(None);
+        }
+        // From here on the line in the log is about who was asked.
+        seen.upstream = Some(auth.proxy.upstream);
+        seen.outcome = Outcome { status: 0, reusable: false, switched: None, ..outcome };
+        let failed = match answered {
+            Err(failure) => Some(failure),
+            Ok(()) if is_cut => Some(Failure::because(Fault::BadResponse, "a body that is too long")),
+            Ok(()) => None,
+        };
+        Ok(Some(match failed {
+            Some(failure) => {
+                let detail = format!("who was asked whether it may: {}", failure.detail).into();
+                self.fail(down, head, seen, Failure { detail, ..failure }, keep).await
+            }
+            None => self.given(down, head, seen, answer, &body, keep).await,
+        }))
+    }
+}

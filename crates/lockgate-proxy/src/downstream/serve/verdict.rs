@@ -1,0 +1,161 @@
+//! Where the answer of a service goes that was asked about a request: it is kept whole, for whoever asked.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
+
+use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::exchange::Downstream;
+
+/// Bytes of a body that are kept: services that send people elsewhere to log in need few.
+const LONGEST: usize = 64 * 1024;
+
+/// Stands in the client's place while the service is asked. There is no body to be sent; of who has asked, no more is
+/// looked at than whether it has gone.
+pub(super) struct Verdict<'c> {
+    gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>,
+    given: Given,
+    ended: bool,
+}
+
+/// An answer as it was given.
+#[derive(Default)]
+pub(super) struct Given {
+    pub(super) head: ResponseHead,
+    pub(super) body: Vec<u8>,
+    /// Whether the body is longer than what is kept, which then is not the whole of it.
+    pub(super) is_cut: bool,
+}
+
+impl<'c> Verdict<'c> {
+    pub(super) fn new(gone: &'c mut dyn FnMut(&mut Context<'_>) -> Poll<()>) -> Self {
+        Self { gone, given: Given::default(), ended: false }
+    }
+
+    pub(super) fn into_given(self) -> Given {
+        self.given
+    }
+}
+
+impl Source for Verdict<'_> {
+    fn poll_data(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        b""
+    }
+
+    fn consume(&mut self, _count: usize) {}
+
+    fn is_last(&self) -> bool {
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    fn taken(&self) -> u64 {
+        0
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        None
+    }
+
+    fn settle(&mut self, _cx: &mut Context<'_>) {}
+}
+
+impl Sink for Verdict<'_> {
+    fn poll_take(
+        &mut self,
+        _cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        self.given.is_cut = data.len() > LONGEST - self.given.body.len();
+        if !self.given.is_cut {
+            self.given.body.extend_from_slice(data);
+        }
+        // The rest is not waited for.
+        self.ended = last || self.given.is_cut;
+        Poll::Ready(Ok(data.len()))
+    }
+
+    fn finish(&mut self, _trailers: Option<&Fields>, _passes: impl FnMut(&Field<'_>) -> bool) {
+        self.ended = true;
+    }
+
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn is_taken(&self) -> bool {
+        self.ended
+    }
+
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    /// Nothing was sent to the client.
+    fn moved(&self) -> u64 {
+        0
+    }
+
+    fn poll_broken(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl Downstream for Verdict<'_> {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        (self.gone)(cx)
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn begin_request(&mut self, _head: &RequestHead) -> Result<BodyLength, ReadError> {
+        Ok(BodyLength::Empty)
+    }
+
+    fn allow(&mut self, _most: u64) {}
+
+    /// Of these none is about the request.
+    fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
+
+    fn respond(&mut self, _request: &RequestHead, answer: &ResponseHead, length: BodyLength, _keep: bool) {
+        self.given.head.clone_from(answer);
+        self.ended = length == BodyLength::Empty;
+    }
+
+    fn takes_files(&self) -> bool {
+        false
+    }
+
+    fn poll_file(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _part: (BorrowedFd<'_>, u64, usize),
+        _last: bool,
+    ) -> Poll<Result<Option<usize>, WriteError>> {
+        Poll::Ready(Ok(None))
+    }
+
+    /// It was not asked to.
+    fn switch(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
+
+    fn discard(&mut self) {}
+
+    fn poll_left(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
+
+    fn abort(&mut self) {}
+}
