@@ -52,7 +52,7 @@ def cell(report, a, table, front, origin, programs):
 
     def measure(_, program):
         before = origin.counted.read()
-        r = load.whole(program, program.port, *more, "--tunnel", origin.tcp, tls="any" if front == "tls" else "off")
+        r = load.whole(program, program.port, *more, "--tunnel", origin.tcp, tls=a.tls if front == "tls" else "off")
         came = {kind: n - before[kind] for kind, n in origin.counted.read().items()}
         # What failed may have come to the origin or not; of a whole run nothing else is in doubt.
         if not r["errors"] and came["requests"] != r["requests"]:
