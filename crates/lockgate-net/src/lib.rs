@@ -14,6 +14,7 @@
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes itself |
+//! | [`shape`] | rates that hold for the process, and who waits for them |
 //! | [`files`] | files below a root, by descriptors |
 //! | [`threads`] | a few threads for what takes long |
 
@@ -25,6 +26,7 @@ pub mod files;
 pub mod listen;
 pub mod proxy_protocol;
 pub mod relay;
+pub mod shape;
 pub mod socket;
 pub mod splice;
 pub mod stream;

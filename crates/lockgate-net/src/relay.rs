@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::dial::set_keepalive;
+use crate::shape::Shaper;
 use crate::socket::{Family, Socket};
 use crate::splice::Pipes;
 use crate::stream::StreamError;
@@ -117,6 +118,10 @@ pub struct Meter {
     pub sent: Cell<u64>,
     /// Handed on later than they were taken, because a side was slow: moved, though no byte is read meanwhile.
     pub flushed: Cell<u64>,
+    /// Whether a direction waits for its shaper now: nobody but we keeps it from moving.
+    pub held: Cell<bool>,
+    /// For how long directions have waited for theirs, together, in nanoseconds.
+    pub held_for: Cell<u64>,
 }
 
 /// What is to be sent before anything else.
@@ -164,7 +169,19 @@ impl Relay {
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both connections.
     pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
-        poll_fn(|cx| self.poll(cx, scratch, meter, habits)).await
+        poll_fn(|cx| {
+            let polled = self.poll(cx, scratch, meter, habits);
+            meter.held.set(self.upward.is_held() || self.downward.is_held());
+            polled
+        })
+        .await
+    }
+
+    /// Holds both directions to rates: what is read of the client's side, and of the origin's. What goes beyond is not
+    /// lost: it is read later.
+    pub fn shape(&mut self, received: Option<Shaper>, sent: Option<Shaper>) {
+        self.upward.shaper = received.map(Box::new);
+        self.downward.shaper = sent.map(Box::new);
     }
 
     /// Has the kernel probe silent peers from now on: not at once, since most connections do not live to need it,
@@ -213,6 +230,7 @@ impl Relay {
                 pipes: &scratch.pipes,
                 moved: &meter.received,
                 flushed: &meter.flushed,
+                held_for: &meter.held_for,
                 habits: None,
                 last: self.downward.stage == Stage::Ended,
                 cut: false,
@@ -235,6 +253,7 @@ impl Relay {
                 pipes: &scratch.pipes,
                 moved: &meter.sent,
                 flushed: &meter.flushed,
+                held_for: &meter.held_for,
                 habits: Some((habits, meter.received.get())),
                 last: self.upward.stage == Stage::Ended,
                 cut: self.refused.is_some(),

@@ -66,13 +66,13 @@ impl Pipe {
         self.holds
     }
 
-    /// Moves what the source has into the pipe; 0 is the end of the source.
+    /// Moves what the source has into the pipe, at most `most` bytes; 0 is the end of the source.
     ///
     /// # Errors
     /// EAGAIN when the source has nothing now; EINVAL when it cannot be spliced.
-    pub fn fill(&mut self, source: impl AsFd) -> Result<usize, Errno> {
+    pub fn fill(&mut self, source: impl AsFd, most: usize) -> Result<usize, Errno> {
         let (_, write) = self.ends();
-        let moved = rustix::pipe::splice(source, None, write, None, Self::FILL, flags())?;
+        let moved = rustix::pipe::splice(source, None, write, None, most.min(Self::FILL), flags())?;
         self.holds += moved;
         Ok(moved)
     }

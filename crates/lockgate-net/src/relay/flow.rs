@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use super::habits::{Habits, LastRead};
 use super::read_size::ReadSize;
 use super::{Buffers, Side};
+use crate::shape::Shaper;
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
@@ -39,6 +40,7 @@ pub(super) struct Lane<'a> {
     pub(super) pipes: &'a Rc<Pipes>,
     pub(super) moved: &'a Cell<u64>,
     pub(super) flushed: &'a Cell<u64>,
+    pub(super) held_for: &'a Cell<u64>,
     /// Those of the endpoint, when it is the source, and what it was sent so far.
     pub(super) habits: Option<(&'a Habits, u64)>,
     /// Whether the other direction has ended.
@@ -81,6 +83,8 @@ pub(super) struct Flow {
     /// Whether the source's TLS was cut off: what came was delivered, but may not be the whole.
     pub(super) truncated: bool,
     pub(super) pipe: Option<Pipe>,
+    /// What it may read, if its rate is limited.
+    pub(super) shaper: Option<Box<Shaper>>,
     read_size: ReadSize,
     full_reads: u8,
     small_splices: u8,
@@ -114,7 +118,21 @@ impl Flow {
         self.stage == Stage::Open && self.pending.is_empty() && self.pipe.is_none()
     }
 
+    /// Whether it waits for its shaper, and for nobody else.
+    pub(super) fn is_held(&self) -> bool {
+        self.shaper.as_ref().is_some_and(|shaper| shaper.is_waited_for())
+    }
+
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        let polled = self.poll_turns(cx, lane);
+        if let Some(shaper) = &mut self.shaper {
+            // Nothing more can be moved now: what is left is for others.
+            shaper.give_back();
+        }
+        polled
+    }
+
+    fn poll_turns(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         for _ in 0..TURNS {
             ready!(self.poll_flush(cx, lane))?;
             match self.stage {
@@ -145,6 +163,32 @@ impl Flow {
         self.pipe = None;
     }
 
+    /// Completes when the source may be read, and says how much of it. The shaper is asked only when there is
+    /// something to read: whoever has nothing to say must not take what others could use.
+    fn poll_allowed(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) -> Poll<Result<usize, Fault>> {
+        let Some(shaper) = &mut self.shaper else { return Poll::Ready(Ok(usize::MAX)) };
+        let read =
+            lane.from.session.as_ref().is_some_and(|session| session.has_waiting() || session.is_closed());
+        if !shaper.is_asked() && !read {
+            let readable = ready!(lane.from.socket.poll_readable(cx));
+            readable.map_err(|error| Fault::Source(error.into()))?;
+        }
+        let allowed = ready!(shaper.poll(cx));
+        let held_for = shaper.take_waited();
+        if held_for > 0 {
+            lane.held_for.set(lane.held_for.get() + held_for);
+            // A pause that we have made says nothing about the endpoint.
+            self.last_read = LastRead::default();
+        }
+        Poll::Ready(Ok(allowed))
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        if let Some(shaper) = &mut self.shaper {
+            shaper.spend(bytes);
+        }
+    }
+
     /// Whether something that was taken is not handed on yet.
     fn holds_bytes(&self) -> bool {
         !self.pending.is_empty() || self.pipe.as_ref().is_some_and(|pipe| pipe.holds() > 0)
@@ -153,7 +197,7 @@ impl Flow {
     /// Reads once and throws away what was read: closing with it unread would reset the connection, and the reset
     /// would overtake the answer.
     fn poll_discard(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane, self.read_size)).map_err(Fault::Source)? {
+        match ready!(poll_read(cx, lane, self.read_size, usize::MAX)).map_err(Fault::Source)? {
             Read::Data { len, .. } => self.discarded += len,
             Read::Nothing => {}
             Read::End(_) => self.stage = Stage::Ended,
@@ -166,9 +210,11 @@ impl Flow {
 
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        match ready!(poll_read(cx, lane, self.read_size)).map_err(Fault::Source)? {
+        let allowed = ready!(self.poll_allowed(cx, lane))?;
+        match ready!(poll_read(cx, lane, self.read_size, allowed)).map_err(Fault::Source)? {
             Read::Data { len, full } => {
                 lane.count(len);
+                self.spend(len);
                 self.note_read(full, lane);
                 let sent = self.send(cx, lane, len);
                 match (self.pending.is_empty(), full) {
@@ -232,11 +278,12 @@ impl Flow {
 
     /// Fills the pipe once; the next turn drains it.
     fn poll_splice(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
+        let allowed = ready!(self.poll_allowed(cx, lane))?;
         let Some(pipe) = &mut self.pipe else { return Poll::Ready(Ok(())) };
         let mut unsupported = false;
         // A short splice does not mean that the source is empty, so it must not clear the readiness: hence "1".
         let filled = lane.from.socket.poll_read_with(cx, 1, |fd| {
-            pipe.fill(fd).inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
+            pipe.fill(fd, allowed).inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
         match ready!(filled) {
             Ok(0) => {
@@ -245,6 +292,7 @@ impl Flow {
             }
             Ok(moved) => {
                 lane.count(moved);
+                self.spend(moved);
                 self.small_splices =
                     if moved < SMALL_SPLICE { self.small_splices.saturating_add(1) } else { 0 };
                 if self.small_splices >= SMALL_SPLICES {
@@ -328,11 +376,17 @@ enum Ending {
     Truncated,
 }
 
-fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>, size: ReadSize) -> Poll<Result<Read, StreamError>> {
+/// Reads once, at most `allowed` bytes: under TLS those of its records.
+fn poll_read(
+    cx: &mut Context<'_>,
+    lane: &mut Lane<'_>,
+    size: ReadSize,
+    allowed: usize,
+) -> Poll<Result<Read, StreamError>> {
     let Buffers { wire, plain, .. } = lane.buffers;
     let Side { socket, session } = lane.from;
     let Some(session) = session else {
-        let len = ready!(socket.poll_recv(cx, &mut plain[..size.plain()]))?;
+        let len = ready!(socket.poll_recv(cx, &mut plain[..size.plain().min(allowed)]))?;
         return Poll::Ready(Ok(match len {
             0 => Read::End(Ending::Clean),
             len => Read::Data { len, full: len == size.plain() },
@@ -345,7 +399,8 @@ fn poll_read(cx: &mut Context<'_>, lane: &mut Lane<'_>, size: ReadSize) -> Poll<
             session.take_partial();
             return Poll::Ready(Ok(Read::End(Ending::Clean)));
         }
-        let received = ready!(socket.poll_recv(cx, &mut wire[filled..size.wire()]))?;
+        let end = size.wire().min(filled.saturating_add(allowed));
+        let received = ready!(socket.poll_recv(cx, &mut wire[filled..end]))?;
         if received == 0 {
             return Poll::Ready(Ok(Read::End(Ending::Truncated)));
         }

@@ -1,5 +1,7 @@
 //! Relays over sockets, with scripted peers on both sides and no clock.
 
+mod shaped;
+
 use std::future::Future;
 
 use super::habits::STALLS;

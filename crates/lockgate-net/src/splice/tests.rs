@@ -17,7 +17,7 @@ fn bytes_go_through_a_pipe_from_socket_to_socket() {
     let pipes = Pipes::new(1);
     let mut pipe = pipes.take().unwrap();
     source.write_all(b"through the kernel").unwrap();
-    assert_eq!(pipe.fill(&near), Ok(18));
+    assert_eq!(pipe.fill(&near, Pipe::FILL), Ok(18));
     assert_eq!(pipe.holds(), 18);
     assert_eq!(pipe.drain(&far), Ok(18));
     assert_eq!(pipe.holds(), 0);
@@ -25,9 +25,9 @@ fn bytes_go_through_a_pipe_from_socket_to_socket() {
     sink.read_exact(&mut received).unwrap();
     assert_eq!(&received, b"through the kernel");
     near.set_nonblocking(true).unwrap();
-    assert_eq!(pipe.fill(&near), Err(Errno::AGAIN));
+    assert_eq!(pipe.fill(&near, Pipe::FILL), Err(Errno::AGAIN));
     drop(source);
-    assert_eq!(pipe.fill(&near), Ok(0), "the end");
+    assert_eq!(pipe.fill(&near, Pipe::FILL), Ok(0), "the end");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_pipe_with_bytes_in_it_is_never_lent_again() {
     let pipes = Pipes::new(1);
     let mut pipe = pipes.take().unwrap();
     source.write_all(b"secret").unwrap();
-    pipe.fill(&near).unwrap();
+    pipe.fill(&near, Pipe::FILL).unwrap();
     drop(pipe);
     assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (0, 0));
     let (far, _sink) = connection();
@@ -71,6 +71,6 @@ fn a_descriptor_without_splice_says_so() {
     let mut pipe = Pipes::new(1).take().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let directory = std::fs::File::open(folder.path()).unwrap();
-    assert!(is_unsupported(pipe.fill(&directory).unwrap_err()));
+    assert!(is_unsupported(pipe.fill(&directory, Pipe::FILL).unwrap_err()));
     assert!(!is_unsupported(Errno::CONNRESET) && !is_unsupported(Errno::AGAIN));
 }

@@ -1,0 +1,191 @@
+//! Relays whose rates are limited, on time that passes only while somebody waits for tokens.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::*;
+use crate::shape::{BURST, Bucket, Line, Moment};
+
+const MS: Moment = 1_000_000;
+/// A rate of 10 MB/s.
+const TEN: u64 = 10_000_000;
+/// What one wake-up is late at the most, and what is begun and not earned.
+const SLACK: Moment = 30 * MS;
+
+fn bucket(rate: u64) -> Arc<Bucket> {
+    Bucket::new(NonZeroU64::new(rate).unwrap())
+}
+
+fn shaper(buckets: &[Arc<Bucket>], line: &Rc<Line>) -> Option<Shaper> {
+    Some(Shaper::new(buckets, line))
+}
+
+/// Lets time pass while anybody in `lines` waits, until `done`; says how much.
+async fn pass(lines: &[&Rc<Line>], done: impl Fn() -> bool) -> Moment {
+    let begun = lines[0].now();
+    while !done() {
+        if lines.iter().any(|line| !line.is_empty()) {
+            lines.iter().for_each(|line| line.pass(MS));
+        }
+        tokio::task::yield_now().await;
+    }
+    lines[0].now() - begun
+}
+
+/// What so many bytes take at a rate, with the burst that is saved at the beginning.
+fn takes(bytes: usize, rate: u64) -> std::ops::Range<Moment> {
+    let time = bytes as u64 * 1_000 / rate * MS;
+    time - BURST - SLACK..time - BURST + SLACK
+}
+
+fn receiving(socket: &Rc<Socket>) -> tokio::task::JoinHandle<Vec<u8>> {
+    let socket = Rc::clone(socket);
+    tokio::task::spawn_local(async move { receive_all(&socket).await.unwrap() })
+}
+
+fn sending(socket: &Rc<Socket>, data: Vec<u8>) -> tokio::task::JoinHandle<()> {
+    let socket = Rc::clone(socket);
+    tokio::task::spawn_local(async move {
+        send_all(&socket, &data).await;
+        socket.shutdown_write().unwrap();
+    })
+}
+
+#[test]
+fn each_direction_has_its_rate_and_half_close_survives() {
+    for sockets in SOCKETS {
+        run(async {
+            let (mut bench, line) = (Bench::plain(sockets), Line::stopped());
+            bench.relay.shape(shaper(&[bucket(TEN)], &line), shaper(&[bucket(TEN / 2)], &line));
+            let Running { client, origin, task, meter, .. } = bench.start();
+            let (client, origin) = (Rc::new(client), Rc::new(origin));
+            let (up, down) = (bytes(4_000_000), bytes(1_000_000));
+            sending(&client, up.clone());
+            let at_origin = receiving(&origin);
+            let took = pass(&[&line], || at_origin.is_finished()).await;
+            assert!(takes(4_000_000, TEN).contains(&took), "{took}");
+            assert!(at_origin.await.unwrap() == up);
+            // The client has finished, and is answered.
+            sending(&origin, down.clone());
+            let at_client = receiving(&client);
+            let took = pass(&[&line], || task.is_finished()).await;
+            assert!(takes(1_000_000, TEN / 2).contains(&took), "{took}");
+            let (end, relay) = task.await.unwrap();
+            assert_eq!(finished(&end), Which::Downstream);
+            drop(relay);
+            assert!(at_client.await.unwrap() == down);
+            assert_eq!((meter.received.get(), meter.sent.get()), (4_000_000, 1_000_000));
+            // All of that time somebody waited for tokens, and nobody does now.
+            assert!(!meter.held.get());
+            assert!(
+                meter.held_for.get() + 2 * SLACK > 4_000_000_000 / 10 - BURST,
+                "{}",
+                meter.held_for.get()
+            );
+        });
+    }
+}
+
+#[test]
+fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
+    run(async {
+        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
+        bench.relay.shape(None, shaper(&[bucket(10 * TEN)], &line));
+        let data = bytes(10_000_000);
+        let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
+        let (begun, mut buffer) = (line.now(), vec![0; 1 << 20]);
+        while received.len() < data.len() {
+            if let Ok(more) = rustix::io::write(&bench.origin, &data[sent..]) {
+                sent += more;
+            }
+            assert!(bench.poll_until_idle(1).await.is_none());
+            spliced |= bench.relay.downward.pipe.is_some();
+            if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
+                received.extend_from_slice(&buffer[..more]);
+            }
+            if !line.is_empty() {
+                assert!(bench.meter.held.get(), "it waits for us");
+                line.pass(MS);
+            }
+        }
+        assert!(spliced && received == data);
+        assert!(takes(10_000_000, 10 * TEN).contains(&(line.now() - begun)));
+    });
+}
+
+#[test]
+fn two_workers_together_hold_the_rate_of_all() {
+    run(async {
+        let total = bucket(TEN);
+        let lines = [Line::stopped(), Line::stopped()];
+        // Two connections in each worker, and one of them may not have more than a tenth.
+        let running: Vec<_> = [(0, 10 * TEN), (0, TEN / 10), (1, 10 * TEN), (1, 10 * TEN)]
+            .into_iter()
+            .map(|(worker, own)| {
+                let mut bench = Bench::plain(tcp_sockets);
+                bench.relay.shape(None, shaper(&[bucket(own), Arc::clone(&total)], &lines[worker]));
+                bench.start()
+            })
+            .collect();
+        let meters: Vec<_> = running.iter().map(|one| one.meter.clone()).collect();
+        let mut reading = Vec::new();
+        for Running { client, origin, task, .. } in running {
+            let (client, origin) = (Rc::new(client), Rc::new(origin));
+            sending(&origin, bytes(20_000_000));
+            reading.push((receiving(&client), client, task));
+        }
+        let sent = || meters.iter().map(|meter| meter.sent.get()).sum::<u64>();
+        let took = pass(&[&lines[0], &lines[1]], || sent() > 20_000_000).await;
+        assert!(takes(20_000_000, TEN).contains(&took), "{took}");
+        let slow = meters[1].sent.get();
+        assert!(slow <= 2_100_000, "{slow}");
+        assert!([0, 2, 3].iter().all(|&one| meters[one].sent.get() > 2 * slow), "{meters:?}");
+    });
+}
+
+#[test]
+fn under_tls_data_is_what_counts_and_a_close_is_passed_on() {
+    for terms in TERMS {
+        run(async {
+            let Pair { client: mut tls_client, session: down, .. } = settled_pair(terms);
+            let mut bench = Bench::new(unix_sockets, Some(down), None, Preface::default());
+            let line = Line::stopped();
+            // A packet at a time, of which it takes eleven for a record.
+            bench.relay.shape(shaper(&[bucket(20_000)], &line), shaper(&[bucket(20_000)], &line));
+            let Running { client, origin, task, meter, .. } = bench.start();
+            let mut wire = tls_client.protect(&bytes(100_000));
+            wire.extend(tls_client.close());
+            let (client, origin) = (Rc::new(client), Rc::new(origin));
+            sending(&client, wire);
+            let at_origin = receiving(&origin);
+            let took = pass(&[&line], || at_origin.is_finished()).await;
+            assert!(at_origin.await.unwrap() == bytes(100_000), "{terms:?}");
+            // A record is delivered when all of it has come, and owed for from then on; the end comes behind that.
+            let (least, most) = ((100_000 - 18_000 - 1_500) / 20, (100_000 + 3_000) / 20);
+            assert!((least * MS..most * MS).contains(&took), "{took}");
+            sending(&origin, bytes(10));
+            pass(&[&line], || task.is_finished()).await;
+            let (end, relay) = task.await.unwrap();
+            assert_eq!(finished(&end), Which::Downstream);
+            drop(relay);
+            assert_eq!(tls_client.receive(&receive_all(&client).await.unwrap()).unwrap(), bytes(10));
+            assert_eq!((meter.received.get(), meter.sent.get()), (100_000, 10));
+        });
+    }
+}
+
+#[test]
+fn who_has_nothing_to_say_takes_nothing_from_others() {
+    run(async {
+        let (total, line) = (bucket(TEN), Line::stopped());
+        let mut silent = Vec::new();
+        for _ in 0..50 {
+            let mut bench = Bench::plain(tcp_sockets);
+            let [one, other] = [(); 2].map(|()| shaper(&[Arc::clone(&total)], &line));
+            bench.relay.shape(one, other);
+            assert!(bench.poll_until_idle(3).await.is_none());
+            silent.push(bench);
+        }
+        assert!(total.is_full(line.now()) && line.is_empty());
+    });
+}

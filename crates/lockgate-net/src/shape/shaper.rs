@@ -1,0 +1,121 @@
+//! What one direction of one connection may move: a piece of each of its buckets at a time.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::line::Place;
+use super::{Bucket, Line, Moment, reserve};
+
+/// The right of one direction to move bytes, by a chain of buckets of which each has a say. It is asked for when there is
+/// something to move, spent as that moves, and given back when it is dropped.
+#[derive(Debug)]
+pub struct Shaper {
+    buckets: Box<[Arc<Bucket>]>,
+    line: Rc<Line>,
+    state: State,
+    waited: Moment,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Nothing was asked for.
+    Unasked,
+    /// So much is reserved.
+    Waiting { bytes: u64, earned: Moment, since: Moment, place: Place },
+    /// So much is left.
+    Granted(u64),
+}
+
+impl Shaper {
+    /// One by all of `buckets`; who waits for them does so in `line`, which is its worker's.
+    pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
+        Self { buckets: buckets.into(), line: Rc::clone(line), state: State::Unasked, waited: 0 }
+    }
+
+    /// Completes when something may be moved, and says how much at the most: at least 1.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        if let State::Unasked | State::Granted(0) = self.state {
+            let now = self.line.now();
+            let (bytes, earned) = reserve(&self.buckets, now);
+            self.state = if earned <= now {
+                State::Granted(bytes)
+            } else {
+                let place = self.line.enter(earned, cx.waker());
+                State::Waiting { bytes, earned, since: now, place }
+            };
+        }
+        match self.state {
+            State::Waiting { bytes, earned, since, place } => {
+                let now = self.line.now();
+                if now < earned {
+                    self.line.stay(place, cx.waker());
+                    return Poll::Pending;
+                }
+                self.line.leave(place);
+                self.waited += now - since;
+                self.state = State::Granted(bytes);
+                Poll::Ready(usize::try_from(bytes).unwrap_or(usize::MAX))
+            }
+            State::Granted(left) => Poll::Ready(usize::try_from(left).unwrap_or(usize::MAX)),
+            State::Unasked => Poll::Pending,
+        }
+    }
+
+    /// Whether it was asked for: it is being waited for, or there is some left.
+    pub fn is_asked(&self) -> bool {
+        matches!(self.state, State::Waiting { .. } | State::Granted(1..))
+    }
+
+    /// Whether it is being waited for: nobody else is to blame then for what does not move.
+    pub fn is_waited_for(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    /// Notes that so much was moved. What is more than was granted, such as the rest of a record of TLS, is owed.
+    pub fn spend(&mut self, bytes: usize) {
+        let bytes = bytes as u64;
+        let left = if let State::Granted(left) = self.state { left } else { 0 };
+        if bytes > left {
+            let now = self.line.now();
+            self.buckets.iter().for_each(|bucket| {
+                bucket.reserve(bytes - left, now);
+            });
+        }
+        if let State::Granted(left) = &mut self.state {
+            *left = left.saturating_sub(bytes);
+        }
+    }
+
+    /// Gives back what is left of it; what is being waited for is waited for on.
+    pub fn give_back(&mut self) {
+        if let State::Granted(left) = self.state {
+            self.state = State::Unasked;
+            self.return_bytes(left);
+        }
+    }
+
+    /// For how long it was waited for since this was last asked, in nanoseconds.
+    pub fn take_waited(&mut self) -> Moment {
+        std::mem::take(&mut self.waited)
+    }
+
+    fn return_bytes(&self, bytes: u64) {
+        if bytes > 0 {
+            self.buckets.iter().for_each(|bucket| bucket.give_back(bytes));
+        }
+    }
+}
+
+impl Drop for Shaper {
+    fn drop(&mut self) {
+        match self.state {
+            State::Unasked => {}
+            State::Waiting { bytes, place, .. } => {
+                self.line.leave(place);
+                self.return_bytes(bytes);
+            }
+            State::Granted(left) => self.return_bytes(left),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Buckets on simulated time, with one and with many who take from them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+
+const MS: Moment = 1_000_000;
+const BEGIN: Moment = 1_000 * SECOND;
+
+fn rate(bytes: u64) -> NonZeroU64 {
+    NonZeroU64::new(bytes).unwrap()
+}
+
+/// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples of 4 ms, some of them
+/// later than that, and always want more.
+fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
+    let mut moved = vec![0; chains.len()];
+    let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
+    // (when it wakes, who, what it then has)
+    let mut events: BinaryHeap<Reverse<(Moment, usize, u64)>> =
+        (0..chains.len()).map(|who| Reverse((BEGIN, who, 0))).collect();
+    while let Some(Reverse((now, who, bytes))) = events.pop() {
+        if now > BEGIN + time {
+            break;
+        }
+        moved[who] += bytes;
+        let (bytes, earned) = reserve(&chains[who], now);
+        let wakes = if earned <= now { now } else { earned.next_multiple_of(4 * MS) + late.next().unwrap() };
+        events.push(Reverse((wakes, who, bytes)));
+    }
+    moved
+}
+
+fn within(moved: u64, expected: u64, percent: u64) {
+    let off = moved.abs_diff(expected);
+    assert!(off * 100 <= expected * percent, "{moved} of {expected}");
+}
+
+#[test]
+fn a_rate_holds_over_ten_seconds_whoever_takes() {
+    for bytes in [10_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000] {
+        for takers in [1, 2, 7, 100] {
+            let bucket = Bucket::new(rate(bytes));
+            let chains = vec![vec![Arc::clone(&bucket)]; takers];
+            within(moved(&chains, 10 * SECOND).iter().sum(), 10 * bytes, 2);
+        }
+    }
+}
+
+#[test]
+fn nobody_who_waits_is_left_behind() {
+    for bytes in [1_000_000, 100_000_000] {
+        for takers in [2, 10, 100] {
+            let bucket = Bucket::new(rate(bytes));
+            let chains = vec![vec![bucket]; takers];
+            let moved = moved(&chains, 20 * SECOND);
+            let fair = 20 * bytes / takers as u64;
+            // What was saved at the beginning goes to whoever comes first.
+            let most = fair * 11 / 10 + bytes / 20;
+            assert!(moved.iter().all(|&one| (fair * 9 / 10..most).contains(&one)), "{fair}: {moved:?}");
+        }
+    }
+}
+
+#[test]
+fn of_a_chain_the_slowest_decides_and_the_others_lose_nothing() {
+    let total = Bucket::new(rate(10_000_000));
+    let chain = |own: u64| vec![Bucket::new(rate(own)), Arc::clone(&total)];
+    // The first three may have 1 MB/s each, and the fourth what is left of ten.
+    let chains: Vec<_> = [1_000_000, 1_000_000, 1_000_000, 50_000_000].map(chain).into();
+    let moved = moved(&chains, 10 * SECOND);
+    for one in &moved[..3] {
+        assert!((7_500_000..10_100_000).contains(one), "{moved:?}");
+    }
+    within(moved.iter().sum(), 100_000_000, 2);
+}
+
+#[test]
+fn what_is_saved_is_a_twentieth_of_a_second() {
+    let bucket = Bucket::new(rate(1_000_000));
+    let mut now = 0;
+    for _ in 0..2 {
+        now += 3_600 * SECOND;
+        assert!(bucket.is_full(now));
+        let at_once = (0..).take_while(|_| reserve(&[Arc::clone(&bucket)], now).1 <= now).count() as u64;
+        assert_eq!(at_once, 2, "of 20 KB each, and 50 KB are saved");
+        assert!(!bucket.is_full(now + BURST));
+    }
+}
+
+#[test]
+fn a_slow_rate_moves_a_packet_at_a_time() {
+    let bucket = Bucket::new(rate(1_000));
+    let chain = [bucket];
+    assert_eq!(reserve(&chain, BEGIN), (LEAST, BEGIN));
+    assert_eq!(reserve(&chain, BEGIN), (LEAST, BEGIN + 1_500 * MS));
+}
+
+#[test]
+fn where_many_wait_turns_come_round_sooner() {
+    let chain = [Bucket::new(rate(100_000_000))];
+    let pieces: Vec<_> = (0..1_000).map(|_| reserve(&chain, BEGIN)).collect();
+    assert_eq!(pieces[0].0, MOST);
+    let (last, earned) = pieces[999];
+    assert!(last < 100_000, "{last}");
+    assert!(earned - BEGIN < SECOND, "{earned}");
+}
+
+#[test]
+fn two_workers_that_take_at_once_both_pay() {
+    let bucket = Bucket::new(rate(1_000_000));
+    let take = || {
+        for _ in 0..10_000 {
+            bucket.reserve(100, BEGIN);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(take);
+        scope.spawn(take);
+    });
+    assert_eq!(bucket.reserve(0, BEGIN), BEGIN - BURST + 2 * SECOND);
+}
+
+#[test]
+fn extreme_rates_and_times_do_not_overflow() {
+    for bytes in [1, u64::MAX] {
+        let chain = [Bucket::new(rate(bytes))];
+        for now in [0, BEGIN, Moment::MAX] {
+            let (piece, earned) = reserve(&chain, now);
+            assert!(piece >= LEAST && earned > 0);
+            chain[0].give_back(piece);
+        }
+        chain[0].reserve(u64::MAX, Moment::MAX);
+        chain[0].give_back(u64::MAX);
+    }
+}
+
+/// A runtime, since a line has an alarm.
+fn with_line(test: impl FnOnce(Rc<Line>)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    runtime.block_on(async { test(Line::stopped()) });
+}
+
+fn poll(shaper: &mut Shaper) -> Option<usize> {
+    match shaper.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(bytes) => Some(bytes),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn what_is_used_up_is_waited_for() {
+    with_line(|line| {
+        let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
+        assert!(!one.is_asked());
+        for _ in 0..2 {
+            assert_eq!(poll(&mut one), Some(20_000));
+            one.spend(15_000);
+            assert_eq!(poll(&mut one), Some(5_000));
+            one.spend(5_000);
+        }
+        assert_eq!((poll(&mut one), line.len()), (None, 1));
+        assert!(one.is_waited_for() && one.is_asked());
+        line.pass(9 * MS);
+        assert_eq!(poll(&mut one), None);
+        line.pass(MS);
+        assert_eq!((poll(&mut one), line.len()), (Some(20_000), 0));
+        assert_eq!((one.take_waited(), one.take_waited()), (10 * MS, 0));
+    });
+}
+
+#[test]
+fn what_was_not_moved_is_given_back() {
+    with_line(|line| {
+        let bucket = Bucket::new(rate(1_000_000));
+        let chain = [Arc::clone(&bucket)];
+        for _ in 0..100 {
+            let mut one = Shaper::new(chain.clone(), &line);
+            assert_eq!(poll(&mut one), Some(20_000));
+            one.spend(1);
+            one.give_back();
+            assert!(!one.is_asked());
+            assert_eq!(poll(&mut one), Some(20_000));
+        }
+        assert_eq!(bucket.reserve(0, line.now()), line.now() - BURST + 100_000);
+    });
+}
+
+#[test]
+fn who_leaves_the_line_gives_his_turn_back() {
+    with_line(|line| {
+        let bucket = Bucket::new(rate(1_000_000));
+        bucket.reserve(50_000, line.now());
+        let waiting: Vec<_> = (0..10)
+            .map(|_| {
+                let mut one = Shaper::new([Arc::clone(&bucket)], &line);
+                assert_eq!(poll(&mut one), None);
+                one
+            })
+            .collect();
+        assert_eq!(line.len(), 10);
+        drop(waiting);
+        assert!(line.is_empty());
+        // Each has been rounded up to a nanosecond at the most.
+        assert!(bucket.reserve(0, line.now()).abs_diff(line.now()) <= 10);
+    });
+}
+
+#[test]
+fn what_was_moved_beyond_what_was_granted_is_owed() {
+    with_line(|line| {
+        let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
+        assert_eq!(poll(&mut one), Some(20_000));
+        one.spend(80_000);
+        assert_eq!(poll(&mut one), None);
+        // 30 KB are owed beyond what was saved: so long it would wait for a whole piece, which is smaller therefore.
+        line.pass(37 * MS);
+        assert_eq!(poll(&mut one), None);
+        line.pass(MS);
+        assert_eq!(poll(&mut one), Some(8_000));
+    });
+}
+
+#[test]
+fn the_alarm_wakes_whose_turn_it_is() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build_local(Default::default()).unwrap();
+    runtime.block_on(async {
+        let line = Line::new().unwrap();
+        let running = Rc::clone(&line);
+        tokio::task::spawn_local(async move { running.run().await });
+        let bucket = Bucket::new(rate(100_000_000));
+        let takers: Vec<_> = (0..3)
+            .map(|_| {
+                let mut one = Shaper::new([Arc::clone(&bucket)], &line);
+                tokio::task::spawn_local(async move {
+                    for _ in 0..20 {
+                        let bytes = std::future::poll_fn(|cx| one.poll(cx)).await;
+                        one.spend(bytes);
+                    }
+                })
+            })
+            .collect();
+        for taker in takers {
+            taker.await.unwrap();
+        }
+        assert!(line.is_empty());
+    });
+}
