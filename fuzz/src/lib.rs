@@ -17,6 +17,7 @@ mod priority;
 mod proxy_protocol;
 mod redirects;
 mod tls_session;
+mod trace;
 mod websocket;
 
 pub use change::change_body;
@@ -34,6 +35,7 @@ pub use priority::priority;
 pub use proxy_protocol::proxy_protocol;
 pub use redirects::redirect_map;
 pub use tls_session::tls_session;
+pub use trace::traceparent;
 pub use websocket::ws_frame;
 
 /// Where to cut an input: everywhere if it is short, at 256 places if it is long.

@@ -28,6 +28,7 @@ fn every_kept_input_holds() {
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("redirect_map", lockgate_fuzz::redirect_map);
     replay("tls_session", lockgate_fuzz::tls_session);
+    replay("traceparent", lockgate_fuzz::traceparent);
     replay("ws_frame", lockgate_fuzz::ws_frame);
 }
 

@@ -96,6 +96,18 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["copy_headers", "authresponseheaders", "auth_request_set", "auth_response_headers"],
         "write copy = [\"remote-user\"] beside forward",
     ),
+    (
+        &[
+            "tracing",
+            "otel",
+            "otel_trace",
+            "opentelemetry",
+            "opentracing",
+            "traceparent",
+            "otel_trace_context",
+        ],
+        "write trace = true, or trace = \"10%\", in the [site] or path table",
+    ),
     (&["limit_req", "rate_limit", "ratelimit"], "write limit = \"20/s per client burst 40\""),
     (
         &["client_max_body_size", "max_body", "max_body_size", "request_body", "body_max"],

@@ -465,3 +465,13 @@ fn a_service_is_asked_where_the_nearest_table_says_so_and_routes_that_inherit_it
     assert_eq!((own.1, own.2.as_str()), ("/v?x", ""));
     assert_ne!(own.0, sites.0);
 }
+
+#[test]
+fn traces_begin_where_the_nearest_table_says_so() {
+    let found = routes(
+        "respond = 200\ntrace = true\n[site.\":1\".path.\"/a\"]\ntrace = \"7%\"\n\
+         [site.\":1\".path.\"/b\"]\ntrace = false\n[site.\":1\".path.\"/c\"]",
+    );
+    let shares: Vec<_> = found.iter().map(|route| route.rules.trace).collect();
+    assert_eq!(shares, [Some(7), None, Some(100), Some(100)]);
+}

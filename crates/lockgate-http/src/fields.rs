@@ -46,6 +46,8 @@ known! {
     ProxyConnection "Proxy-Connection"
     Range "Range"
     Te "TE"
+    Traceparent "Traceparent"
+    Tracestate "Tracestate"
     Trailer "Trailer"
     TransferEncoding "Transfer-Encoding"
     Upgrade "Upgrade"
@@ -78,6 +80,8 @@ impl Known {
             (9, b'f') => Self::Forwarded,
             (10, b'c') => Self::Connection,
             (10, b'k') => Self::KeepAlive,
+            (10, b't') => Self::Tracestate,
+            (11, b't') => Self::Traceparent,
             (12, b'm') => Self::MaxForwards,
             (12, b'x') => Self::XRequestId,
             (13, b'i') => Self::IfNoneMatch,

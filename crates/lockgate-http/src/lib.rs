@@ -16,6 +16,7 @@
 //! - [`range`]: parts of it, and how an answer has several (RFC 9110 §14).
 //! - [`coding`]: which content codings a client takes, and Vary (RFC 9110 §12.5).
 //! - [`media_type`]: what a file is by its name, and what of that is text or compressible.
+//! - [`trace`]: which trace a request is a part of (W3C Trace Context).
 //! - [`status`], [`date`]: what codes are called; the date as HTTP writes and reads it.
 
 #![forbid(unsafe_code)]
@@ -37,3 +38,4 @@ pub mod range;
 pub mod readings;
 pub mod status;
 pub mod target;
+pub mod trace;

@@ -85,17 +85,35 @@ impl RequestIds {
 
     /// The id of an exchange: number `exchange` of the connection numbered `connection`.
     pub fn id(&self, connection: u64, exchange: u64) -> RequestId {
+        let mut text = [0; LONGEST];
+        text[..32].copy_from_slice(&self.digits(connection, exchange));
+        RequestId { text, length: 32 }
+    }
+
+    /// The id of the trace that begins with an exchange (W3C Trace Context §3.2.2.3): that of the exchange, where we made it.
+    pub fn trace(&self, connection: u64, exchange: u64) -> [u8; 32] {
+        self.digits(connection, exchange)
+    }
+
+    /// The id of what we do for an exchange, as a part of its trace (W3C Trace Context §3.2.2.4).
+    pub fn span(&self, connection: u64, exchange: u64) -> [u8; 16] {
+        // No connection has such a number.
+        let digits = self.digits(!connection, exchange);
+        digits.first_chunk().copied().unwrap_or_default()
+    }
+
+    fn digits(&self, connection: u64, exchange: u64) -> [u8; 32] {
         // A Feistel network of four rounds is a permutation whatever its rounds are.
         let (mut left, mut right) = (connection, exchange);
         for key in self.keys {
             (left, right) = (right, left ^ mix(right, key));
         }
-        let mut text = [0; LONGEST];
+        let mut text = [0; 32];
         let bytes = (u128::from(left) << 64 | u128::from(right)).to_be_bytes();
         for (digits, byte) in text.as_chunks_mut().0.iter_mut().zip(bytes) {
             *digits = HEX[usize::from(byte)];
         }
-        RequestId { text, length: 32 }
+        text
     }
 }
 

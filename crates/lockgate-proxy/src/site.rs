@@ -147,6 +147,8 @@ pub struct Rules {
     pub limit: Option<Limited>,
     /// Who may come.
     pub auth: Option<Auth>,
+    /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
+    pub trace: Option<u8>,
     /// How long answers may be kept.
     pub cache: Option<Caching>,
     /// What is changed of bodies.

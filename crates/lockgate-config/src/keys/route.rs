@@ -2,7 +2,7 @@
 
 use super::Kind::{
     Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map, Network,
-    OneOf, Path, Rate, RequestField, Size, Table, Target, Template, UrlPath, Word,
+    OneOf, Path, Percent, Rate, RequestField, Size, Table, Target, Template, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::answers::SECURE;
@@ -246,6 +246,16 @@ pub(super) const REWRITE_LOCATION: Key = Key::new(
     "false",
     "Whether `Location` and the paths of cookies are put back to what the client sees, after `strip_prefix` and where \
      they name the endpoint.",
+);
+
+pub(super) const TRACE: Key = Key::new(
+    "trace",
+    Either(&[Bool, Percent]),
+    FALSE,
+    r#""10%""#,
+    "Whether a request that is of no trace begins one (W3C Trace Context), as `traceparent`. A share is how many of a hundred \
+     applications are asked to record; `true` is all of them. What clients send goes on as it came where it is valid, \
+     else it is taken out with its `tracestate`. The access log has the trace as `trace_id`.",
 );
 
 pub(super) const ERROR_PAGES: Key = Key::new(

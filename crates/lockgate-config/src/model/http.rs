@@ -199,6 +199,8 @@ pub struct Rules {
     pub limit: Option<RateLimit>,
     /// Who may come.
     pub auth: Option<Auth>,
+    /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are to be recorded.
+    pub trace: Option<u8>,
     /// The only clients that are served; empty is everybody.
     pub allow: Vec<Cidr>,
     /// Clients that are not served, also when `allow` has them.

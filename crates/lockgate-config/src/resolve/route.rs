@@ -257,6 +257,11 @@ impl Resolver<'_> {
             limit: limit(view),
             cache: caching(view, files, auth.is_some()),
             auth,
+            trace: match view.value("trace") {
+                Value::Integer(share) => u8::try_from(share).ok(),
+                Value::Bool(true) => Some(100),
+                _ => None,
+            },
             allow: view.networks("allow"),
             deny: view.networks("deny"),
             timeouts: self.timeouts(view),

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `time` | when the request's first byte came, ISO 8601 in UTC with milliseconds |
 //! | `id` | the request's id, the one that the origin is told |
+//! | `trace_id` | the trace that it is a part of, if it is of one (W3C Trace Context) |
 //! | `connection` | the connection's id, as in the line of a relayed connection |
 //! | `listener` | the address that accepted it, as configured |
 //! | `client`, `client_port` | the true client's address, after PROXY and forwarding fields of those who are trusted |
@@ -53,6 +54,8 @@ pub const CLIENT_LEFT: u16 = 499;
 pub struct Exchange<'a> {
     /// The request's id.
     pub id: &'a str,
+    /// The trace that it is a part of.
+    pub trace: Option<&'a str>,
     /// When the request's first byte came: milliseconds since 1970-01-01 UTC.
     pub began: u64,
     /// The client's connection.
@@ -189,6 +192,7 @@ impl Exchange<'_> {
     fn write_fields<S: Syntax>(&self, mut fields: Fields<'_, S>, mask: MaskIp) {
         let Self { downstream, request, timings, .. } = self;
         fields.text(key!("id"), self.id);
+        fields.some_text(key!("trace_id"), self.trace);
         fields.hex(key!("connection"), downstream.connection);
         fields.text(key!("listener"), downstream.listener);
         fields.address([key!("client"), key!("client_port")], downstream.client, mask);

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use lockgate_http::asked::asked;
 use lockgate_http::head::{RequestHead, Version};
+use lockgate_http::trace::TraceId;
 
 use super::connection::{Connection, address};
 use super::serve::ip_of;
@@ -18,6 +19,10 @@ use crate::worker::unix_millis;
 /// What is known of a request by the time it is over.
 pub(super) struct Seen<'a> {
     pub(super) id: RequestId,
+    /// Which of its connection's requests it is.
+    pub(super) number: u64,
+    /// The trace that it is a part of.
+    pub(super) trace: Option<TraceId>,
     pub(super) began: Instant,
     pub(super) client: IpAddr,
     pub(super) site: Option<usize>,
@@ -35,6 +40,8 @@ impl Seen<'_> {
     pub(super) fn new(id: RequestId, began: Instant, client: IpAddr) -> Self {
         Self {
             id,
+            number: 0,
+            trace: None,
             began,
             client,
             site: None,
@@ -97,6 +104,7 @@ impl Connection {
         };
         log.write_exchange(&access_log::Exchange {
             id: seen.id.as_str(),
+            trace: seen.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),
             downstream: access_log::Downstream {
                 connection: self.id,

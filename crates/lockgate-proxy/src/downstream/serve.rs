@@ -15,6 +15,7 @@ use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client, Recipient};
 use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
@@ -127,9 +128,10 @@ impl<'s> Serving<'s> {
         head: &mut RequestHead,
         began: Instant,
     ) -> Next {
-        self.asking.begin();
+        let number = self.asking.begin();
         let id = self.request_id(head);
         let mut seen = Seen::new(id, began, self.client(&head.fields));
+        (seen.number, seen.trace) = (number, TraceId::settle(&mut head.fields));
         let next = self.answer(down, head, &mut seen).await;
         if let Some(site) = seen.site {
             self.cells(site).in_flight.dec();
@@ -197,11 +199,19 @@ impl<'s> Serving<'s> {
             Some(Auth::Forward(service)) => Some(&**service),
             Some(Auth::Basic(_)) | None => None,
         };
-        let asked = if route.rules.request_headers.is_empty() && rewrite.is_none() && service.is_none() {
+        let traced = route.rules.trace.filter(|_| seen.trace.is_none());
+        let as_it_came = route.rules.request_headers.is_empty()
+            && rewrite.is_none()
+            && service.is_none()
+            && traced.is_none();
+        let asked = if as_it_came {
             first
         } else {
             let host = host(&first, || self.addresses(down)).into_owned();
             let path = first.path.to_vec();
+            if let Some(share) = traced {
+                seen.trace = Some(self.trace(share, head, seen.number));
+            }
             if let Some(service) = service {
                 let asking = boxed(|| self.ask_whether(service, pattern, down, head, seen, *keep));
                 if let Some(next) = asking.await? {
@@ -340,6 +350,19 @@ impl<'s> Serving<'s> {
             client,
             id: id.as_bytes(),
         }
+    }
+
+    /// Begins a trace with a request, of which `share` in a hundred are to be recorded.
+    fn trace(&self, share: u8, head: &mut RequestHead, number: u64) -> TraceId {
+        let ids = &self.connection.worker.shared.request_ids;
+        let (trace, parent) = (ids.trace(self.connection.id, number), ids.span(self.connection.id, number));
+        // Whoever has the id comes to the same.
+        let digits = str::from_utf8(&trace).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        let is_among = digits.is_some_and(|number| number % 100 < u128::from(share));
+        let sampled = if is_among { Sampled::Yes } else { Sampled::No };
+        // What is added here is ours: no Connection may name it.
+        forwarding::detach(&mut head.fields);
+        TraceId::begin(trace, parent, sampled, &mut head.fields)
     }
 
     /// What rules change of a request.

@@ -82,6 +82,7 @@ impl Guards {
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
             auth,
+            trace: written.trace,
             cache: match &written.cache {
                 Some(cache) => Some(answers::caching(mistakes, route, cache)?),
                 None => None,
@@ -321,6 +322,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         networks: Networks::default(),
         limit: None,
         auth: None,
+        trace: None,
         cache: None,
         rewrite: None,
         compress: None,

@@ -179,6 +179,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
             format!("{of} is asked for {}{copied}", service.path)
         }
     }));
+    add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
     add(rules.limit.as_ref().map(|limit| {
         let per = match &limit.per {
             LimitKey::Client => " per client".to_owned(),

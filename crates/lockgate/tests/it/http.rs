@@ -14,6 +14,7 @@ mod retries;
 mod reuse;
 mod seen;
 mod smuggling;
+mod traces;
 mod upgrades;
 
 use std::fmt::Display;

@@ -10,6 +10,7 @@ fn ip(text: &str) -> Address {
 fn exchange() -> Exchange<'static> {
     Exchange {
         id: "0123456789abcdef0123456789abcdef",
+        trace: Some("4bf92f3577b34da6a3ce929d0e0e4736"),
         began: 1_795_294_561_234,
         downstream: Downstream {
             connection: 0xfeed_0000_0000_0001,
@@ -55,6 +56,7 @@ fn exchange() -> Exchange<'static> {
 /// A request that could not be read.
 fn unreadable() -> Exchange<'static> {
     Exchange {
+        trace: None,
         downstream: Downstream {
             tls: None,
             client: Address::Unix,
@@ -90,6 +92,7 @@ fn line(exchange: &Exchange<'_>, format: Format, mask: MaskIp) -> String {
 fn an_exchange_is_one_line_with_all_fields_in_order() {
     let expected = concat!(
         r#"{"time":"2026-11-21T20:56:01.234Z","id":"0123456789abcdef0123456789abcdef","#,
+        r#""trace_id":"4bf92f3577b34da6a3ce929d0e0e4736","#,
         r#""connection":"feed000000000001","listener":":443","#,
         r#""client":"203.0.113.9","client_port":41022,"peer":"192.0.2.7","peer_port":51034,"#,
         r#""user":"alice","method":"GET","scheme":"https","host":"app.example.com","#,
@@ -124,7 +127,9 @@ fn what_does_not_apply_is_left_out() {
 fn logfmt_has_the_names_of_the_json_and_quotes_where_it_must() {
     let text = line(&exchange(), Format::Logfmt, MaskIp::Mask);
     assert!(
-        text.starts_with("time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef connection=")
+        text.starts_with(
+            "time=2026-11-21T20:56:01.234Z id=0123456789abcdef0123456789abcdef trace_id=4bf92f35"
+        )
     );
     assert!(text.contains(" client=203.0.113.0 peer=192.0.2.0 user=alice method=GET "), "{text}");
     assert!(text.contains(" target=\"/api/v1/users?page=2\" "), "{text}");

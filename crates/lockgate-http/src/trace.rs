@@ -1,0 +1,173 @@
+//! Which trace a request is a part of (W3C Trace Context): what says so goes on as it came where it is valid, else not at
+//! all; a trace that nobody has begun may begin here.
+
+use std::fmt;
+
+use crate::fields::{Fields, Known};
+
+/// The id of a trace: 32 hexadecimal digits that are not all 0 (Trace Context §3.2.2.3).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TraceId([u8; 32]);
+
+/// Whether somebody who begins a trace wants it to be recorded (Trace Context §3.2.2.5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampled {
+    /// Whoever follows it is asked to.
+    Yes,
+    /// Nobody need.
+    No,
+}
+
+impl TraceId {
+    /// The id in a value of `traceparent`; `None` if it is none (Trace Context §3.2.2).
+    ///
+    /// Of versions to come as much is read as they must have in common with ours (§3.2.4).
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let (known, rest) = value.split_first_chunk::<55>()?;
+        let (version, trace, parent, flags) = (&known[..2], &known[3..35], &known[36..52], &known[53..]);
+        let dashes = [2, 35, 52].iter().all(|&place| known[place] == b'-');
+        let ends = rest.is_empty() || version != b"00" && rest.starts_with(b"-");
+        let hex = [version, trace, parent, flags].into_iter().flatten().all(|digit| is_digit(*digit));
+        let some = |digits: &[u8]| digits.iter().any(|digit| *digit != b'0');
+        // §3.2.2.1: "Version ff is invalid."
+        let valid = dashes && ends && hex && version != b"ff" && some(trace) && some(parent);
+        valid.then(|| trace.try_into().map(Self).ok()).flatten()
+    }
+
+    /// The trace that a request with these fields is a part of. Where it is not certain which, or none, what is said of it
+    /// is taken out: `tracestate` means nothing without it (Trace Context §3.3).
+    pub fn settle(fields: &mut Fields) -> Option<Self> {
+        if !fields.may_have(&[Known::Traceparent, Known::Tracestate]) {
+            return None;
+        }
+        let id = fields.only(Known::Traceparent).and_then(Self::parse);
+        if id.is_none() {
+            fields.remove(Known::Traceparent);
+            fields.remove(Known::Tracestate);
+        }
+        id
+    }
+
+    /// Begins a trace with the request that has these fields, and says so in them. Both ids are hexadecimal digits, and
+    /// what is all 0 becomes 1.
+    pub fn begin(mut trace: [u8; 32], mut parent: [u8; 16], sampled: Sampled, fields: &mut Fields) -> Self {
+        for id in [&mut trace[..], &mut parent[..]] {
+            if let (true, Some(last)) = (id.iter().all(|digit| *digit == b'0'), id.last_mut()) {
+                *last = b'1';
+            }
+        }
+        let flags = match sampled {
+            Sampled::Yes => b"01",
+            Sampled::No => b"00",
+        };
+        fields.set(Known::Traceparent, &[&b"00"[..], &trace, &parent, flags].join(&b'-'));
+        Self(trace)
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Trace Context §3.2.2: `HEXDIGLC`, which are small.
+fn is_digit(byte: u8) -> bool {
+    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::tests::fields;
+
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+    fn id(value: &str) -> Option<String> {
+        TraceId::parse(value.as_bytes()).map(|id| id.as_str().to_owned())
+    }
+
+    #[test]
+    fn an_id_is_read_from_what_is_valid_only() {
+        for (value, valid, why) in [
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true, "§3.2.3"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", true, "§3.2.3"),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-ff",
+                true,
+                "§3.2.2.5.2: others are passed over",
+            ),
+            ("ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", false, "§3.2.2.1"),
+            ("0g-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", false, "§3.2.2.1"),
+            (
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+                false,
+                "§3.2.2.2: of 00 that is all",
+            ),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 ", false, "§3.2.2.2"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-1", false, "§3.2.2.2"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7", false, "§3.2.2.2"),
+            ("00_4bf92f3577b34da6a3ce929d0e0e4736_00f067aa0ba902b7_01", false, "§3.2.2.2"),
+            ("00-00000000000000000000000000000000-00f067aa0ba902b7-01", false, "§3.2.2.3"),
+            ("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", false, "§3.2.2.3: small letters"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e473-000f067aa0ba902b7-01", false, "§3.2.2.3"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", false, "§3.2.2.4"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902bX-01", false, "§3.2.2.4"),
+            ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x", false, "§3.2.2.5"),
+            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", true, "§3.2.4"),
+            ("fe-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what-comes", true, "§3.2.4"),
+            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-", true, "§3.2.4"),
+            (
+                "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01.x",
+                false,
+                "§3.2.4: a dash, or the end",
+            ),
+            ("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-012", false, "§3.2.4"),
+            ("", false, "§3.2.2"),
+        ] {
+            assert_eq!(id(value).as_deref(), valid.then_some(TRACE), "{value:?}: {why}");
+        }
+        assert_eq!(id(&"0".repeat(1_000_000)), None);
+    }
+
+    #[test]
+    fn what_is_not_certain_is_taken_out() {
+        let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        let settled = |lines: &[(&str, &str)]| {
+            let mut fields = fields(lines);
+            let id = TraceId::settle(&mut fields);
+            (id.is_some(), fields.iter().map(|field| field.value.to_vec()).collect::<Vec<_>>())
+        };
+        let state = ("TraceState", "a=1");
+        assert_eq!(
+            settled(&[("Traceparent", &good), state, ("tracestate", "b=2"), ("x", "y")]),
+            (true, vec![good.clone().into_bytes(), b"a=1".to_vec(), b"b=2".to_vec(), b"y".to_vec()])
+        );
+        for lines in [
+            &[("traceparent", "x"), state, ("x", "y")][..],
+            &[state, ("x", "y")],
+            &[("traceparent", &good), ("Traceparent", &good), state, ("x", "y")],
+            &[("x", "y")],
+        ] {
+            assert_eq!(settled(lines), (false, vec![b"y".to_vec()]), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_trace_that_begins_is_valid() {
+        for (trace, parent) in [([b'0'; 32], [b'0'; 16]), ([b'a'; 32], [b'b'; 16])] {
+            for (sampled, flags) in [(Sampled::Yes, "01"), (Sampled::No, "00")] {
+                let mut fields = fields(&[]);
+                let id = TraceId::begin(trace, parent, sampled, &mut fields);
+                let value = fields.only(Known::Traceparent).unwrap().to_vec();
+                assert!(value.ends_with(flags.as_bytes()));
+                assert_eq!(TraceId::settle(&mut fields), Some(id));
+            }
+        }
+    }
+}
