@@ -19,6 +19,7 @@ use crate::model::{
 use crate::newcomers;
 use crate::place::At;
 use crate::report::Report;
+use crate::tunnel_rule::TunnelRule;
 
 use places::{elsewhere, example, join, reading, short};
 
@@ -32,6 +33,7 @@ mod http;
 mod places;
 mod tables;
 mod text;
+mod tunnel;
 
 /// A value that fits its key.
 #[derive(Debug, Clone)]
@@ -48,6 +50,7 @@ pub(crate) enum Value {
     /// The name in `pool:NAME`.
     Pool(String),
     Network(Cidr),
+    TunnelRule(TunnelRule),
     Ip(IpAddr),
     Host(Host),
     /// Bytes a second.
@@ -452,6 +455,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
         Kind::Token => "a word such as \"utf-8\"".to_owned(),
         Kind::RequestField => "the name of a field such as \"remote-user\"".to_owned(),
+        Kind::TunnelRule => "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"".to_owned(),
         Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
         Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
         Kind::Suite => "a cipher suite".to_owned(),

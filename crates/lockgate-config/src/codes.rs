@@ -49,7 +49,7 @@ codes! {
     Excluded "E0019" "Two keys that exclude each other stand in one table.";
     MissingKey "E0020" "The table lacks a key that it needs.";
     SameAddress "E0022" "Two tables cannot share an address: a `[tcp]` table and another, or plain HTTP and TLS; both places are named.";
-    NoListener "E0023" "There is neither a `[site]` nor a `[tcp]` table, so nothing would be served.";
+    NoListener "E0023" "There is no `[site]`, `[tcp]` or `[tunnel]` table, so nothing would be served.";
     NoCertificate "E0024" "A TLS listener has no certificate.";
     NobodyTrusted "E0025" "`accept_proxy` without anybody in `trusted`.";
     NoVariable "E0026" "The environment variable in `${env:NAME}` is not set, or not UTF-8.";
@@ -72,11 +72,13 @@ codes! {
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
     WrongProtocol "E0044" "A protocol does not fit what it is spoken over: `h2` needs TLS, `h2c` is without, and a `[tcp]` table speaks none.";
     BadRedirect "E0045" "A line of a file of redirects cannot be read.";
+    BadTunnelRule "E0046" "A rule of `allow` or `deny` in a `[tunnel]` table cannot be read.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";
     LeftAsItIs "W0004" "A `${…}` that is neither `env:` nor `file:`, or an unknown `{…}`, is kept as text.";
     UnusedPool "W0005" "Nothing uses the pool.";
+    OpenProxy "W0006" "A proxy asks nobody for a password, and everybody may come.";
     CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
     KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
     KeyMismatch "E0103" "The private key belongs to another certificate.";

@@ -5,19 +5,23 @@
 
 mod answers;
 mod content;
+mod deadlines;
 mod files;
 mod pool;
 mod route;
 mod site;
 mod tcp;
 mod tls;
+mod tunnel;
 mod ways;
 
 use content::VALUE;
+use deadlines::{CONNECT, HANDSHAKE, RESPONSE, TIMEOUTS, TUNNEL_IDLE};
 use pool::POOL;
 use site::{HTTP2, PORTS, RATES, SITE};
 use tcp::TCP;
 use tls::TLS;
+use tunnel::TUNNEL;
 
 pub(crate) use ways::{Way, example, full_name, ways};
 
@@ -91,6 +95,8 @@ pub(crate) enum Kind {
     /// An endpoint or `pool:NAME`.
     Target,
     Network,
+    /// A host or a network, and ports: `*.example.com:443`.
+    TunnelRule,
     Ip,
     /// The host of a site, without a port.
     SiteHost,
@@ -404,7 +410,7 @@ pub(crate) const ROOT: &[Key] = &[
     Key::new(
         "site",
         Tables(By::Site, SITE),
-        Absent("no HTTP is served; at least one `[site]` or `[tcp]` table is needed"),
+        Absent("no HTTP is served; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A site. HOST is `\"example.com\"` (TLS on `ports.https`, and a redirect to it from `ports.http`), \
          `\"*.example.com\"`, `\"example.com:8443\"` or `\":8080\"` (plain HTTP on that port unless `tls` is given; \
@@ -432,9 +438,16 @@ pub(crate) const ROOT: &[Key] = &[
     )
     .inside(r#"file = "/etc/version""#),
     Key::new(
+        "tunnel",
+        Tables(By::Address, TUNNEL),
+        Absent("nobody has tunnels"),
+        "",
+        "An HTTP proxy: clients ask for a tunnel to a host and port of their choice (CONNECT, over HTTP/1.1 and HTTP/2), and get one where          the rules say so. ADDR is as in `[tcp]` tables. Other methods are answered with 405.",
+    ),
+    Key::new(
         "tcp",
         Tables(By::Address, TCP),
-        Absent("nothing is relayed unread; at least one `[site]` or `[tcp]` table is needed"),
+        Absent("nothing is relayed unread; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A listener: the bytes of every connection are relayed unread, after TLS is taken off where `tls` is \
          given. ADDR is `\":8443\"` (that port on every address), `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or \
@@ -564,59 +577,6 @@ const LIMITS: &[Key] = &[
         "1000",
         "Requests on one client connection; it is closed after the last.",
     ),
-];
-
-const HANDSHAKE: Key = Key::new(
-    "handshake",
-    AT_LEAST_1MS,
-    Is(r#""10s""#),
-    r#""5s""#,
-    "From accepting a connection to the end of its TLS handshake, a PROXY header included.",
-);
-
-const CONNECT: Key = Key::new(
-    "connect",
-    AT_LEAST_1MS,
-    Is(r#""5s""#),
-    r#""2s""#,
-    "For one attempt to connect to an endpoint, and again for its TLS.",
-);
-
-const RESPONSE: Key = Key::new(
-    "response",
-    Either(&[OFF, AT_LEAST_1MS]),
-    Is(r#""60s""#),
-    r#""5m""#,
-    "From the end of a request to the first byte of its answer.",
-);
-
-const TUNNEL_IDLE: Key = Key::new(
-    "tunnel_idle",
-    AT_LEAST_1MS,
-    Is(r#""1h""#),
-    r#""10m""#,
-    "How long a relayed or upgraded connection may carry no byte in either direction.",
-);
-
-const TIMEOUTS: &[Key] = &[
-    HANDSHAKE,
-    Key::new(
-        "head",
-        AT_LEAST_1MS,
-        Is(r#""10s""#),
-        r#""5s""#,
-        "From the first byte of a request to the end of its head.",
-    ),
-    Key::new(
-        "idle",
-        AT_LEAST_1MS,
-        Is(r#""75s""#),
-        r#""20s""#,
-        "How long a client connection may wait for its next request, and for the first one.",
-    ),
-    CONNECT,
-    RESPONSE,
-    TUNNEL_IDLE,
 ];
 
 const SOCKET: &[Key] = &[

@@ -31,6 +31,7 @@ mod references;
 mod report;
 mod resolve;
 mod schema;
+mod tunnel_rule;
 mod units;
 
 pub use address::NotCidr;

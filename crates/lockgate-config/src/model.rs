@@ -15,6 +15,7 @@ mod content;
 mod files;
 mod http;
 mod pool;
+mod tunnel;
 
 pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
 pub use crate::host::Host;
@@ -25,6 +26,7 @@ pub use content::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;
+pub use tunnel::*;
 
 /// A whole configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,8 +65,10 @@ pub struct Config {
     pub ports: Ports,
     /// Named pools by their names, then one for each address that was written inline.
     pub pools: Vec<Pool>,
-    /// The `[tcp]` tables, by the text of their keys. At least one here or in `sites`.
+    /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in `sites`.
     pub tcp: Vec<Tcp>,
+    /// The `[tunnel]` tables, by the text of their keys.
+    pub tunnels: Vec<Tunnel>,
     /// The `[site]` tables, by the text of their keys.
     pub sites: Vec<Site>,
 }

@@ -37,6 +37,7 @@ mod route;
 mod site;
 mod tcp;
 mod tls;
+mod tunnel;
 mod view;
 
 /// What resolving needs at every step.
@@ -92,6 +93,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
     let access_log = resolver.access_log(&top);
     resolver.shared_log = access_log.clone();
     let tcp = resolver.tcp();
+    let tunnels = resolver.tunnels();
     let sites = resolver.sites();
     let mut config = Config {
         workers: workers(&top),
@@ -112,6 +114,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         ports: resolver.shared.ports,
         pools: std::mem::take(&mut resolver.pools.all),
         tcp,
+        tunnels,
         sites,
     };
     resolver.one_max(&mut config.pools);
@@ -209,8 +212,9 @@ impl Resolver<'_> {
 
     fn no_listener(&mut self, written: &Written) {
         let has = |section: &str| self.root.entries.contains_key(section);
-        let some = !self.tables("tcp").is_empty() || !self.tables("site").is_empty();
-        if some || self.report.has_errors() && (has("tcp") || has("site")) {
+        const SECTIONS: [&str; 3] = ["site", "tcp", "tunnel"];
+        let some = SECTIONS.iter().any(|section| !self.tables(section).is_empty());
+        if some || self.report.has_errors() && SECTIONS.into_iter().any(has) {
             return;
         }
         let message = "nothing would be served";
@@ -228,18 +232,22 @@ impl Resolver<'_> {
         }
         let places = &self.root.key_places;
         let plain = |site: &Site| site.tls.is_none();
-        let no_tls = config.tcp.iter().all(|tcp| tcp.tls.is_none()) && config.sites.iter().all(plain);
+        let no_tls = config.tcp.iter().all(|tcp| tcp.tls.is_none())
+            && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
+            && config.sites.iter().all(plain);
         if let (Some(at), true) = (places.get("tls"), no_tls) {
             warn(self.report, at, "tls", "write tls = {} in a [site] or [tcp] table, or remove [tls]");
         }
-        for name in ["ports", "rates", "http2"] {
-            if let (Some(at), true) = (places.get(name), config.sites.is_empty()) {
+        let no_http = config.sites.is_empty() && config.tunnels.is_empty();
+        for (name, unused) in [("ports", config.sites.is_empty()), ("rates", no_http), ("http2", no_http)] {
+            if let (Some(at), true) = (places.get(name), unused) {
                 warn(self.report, at, name, "it is for [site] tables; remove it");
             }
         }
-        let spoken = |site: &Site| site.protocols.iter().any(|protocol| *protocol != Protocol::Http1);
-        if let (Some(at), false, false) =
-            (places.get("http2"), config.sites.is_empty(), config.sites.iter().any(spoken))
+        let sites = config.sites.iter().map(|site| &site.protocols);
+        let mut protocols = sites.chain(config.tunnels.iter().map(|tunnel| &tunnel.protocols)).flatten();
+        if let (Some(at), false, true) =
+            (places.get("http2"), no_http, protocols.all(|protocol| *protocol == Protocol::Http1))
         {
             let message = "`http2` has no effect";
             let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
@@ -247,7 +255,7 @@ impl Resolver<'_> {
         }
         // Sites believe the forwarding fields of whoever is trusted.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;
-        let nobody = config.sites.is_empty() && config.tcp.iter().all(never);
+        let nobody = no_http && config.tcp.iter().all(never);
         if let (Some(at), true) = (places.get("trusted"), nobody) {
             warn(
                 self.report,

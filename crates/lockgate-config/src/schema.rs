@@ -96,6 +96,7 @@ fn kind(kind: &Kind) -> Value {
         | Kind::Path
         | Kind::Pattern
         | Kind::Network
+        | Kind::TunnelRule
         | Kind::Ip
         | Kind::SiteHost
         | Kind::Method

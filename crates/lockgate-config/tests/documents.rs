@@ -47,7 +47,7 @@ fn every_example_in_the_reference_is_valid() {
     let env = env.with_file("/etc/lockgate/redirects", "");
     for example in examples {
         let rest = "[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n";
-        let text = if example.contains("[tcp.") || example.contains("[site.") {
+        let text = if ["[tcp.", "[tunnel.", "[site."].iter().any(|section| example.contains(section)) {
             example
         } else {
             format!("{example}\n{rest}")

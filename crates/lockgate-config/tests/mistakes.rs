@@ -59,6 +59,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
     let site = |line: &str| format!("{SITE}{line}\n");
     let key = |key: &str| format!("[site.\"{key}\"]\nrespond = 404\n{LISTENER}");
     let path = |path: &str, lines: &str| format!("{SITE}[site.\"example.com\".path.\"{path}\"]\n{lines}\n");
+    let tunnel = |line: &str| format!("[tunnel.\":1\"]\n{line}\n");
     let pool = |line: &str| {
         format!("[tcp.\":1\"]\nproxy = \"pool:app\"\n[pool.app]\nendpoints = [\"a.b:1\"]\n{line}\n")
     };
@@ -85,7 +86,20 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (site("serveralias = [\"a.b\"]"), "E0010", "serveralias", "alias = "),
         (path("/x", "polcy = 1"), "E0010", "polcy", "the keys in [site.\"HOST\".path.\"PATH\"] are proxy"),
         (tls("{ pem-file = \"/a\", cert = \"/a\" }"), "E0010", "pem-file", "tls = { cert"),
-        (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0011", "tunnel", "remove"),
+        (tunnel("allow = [\"*\"]"), "E0046", "\"*\"", "\"*:443\""),
+        (tunnel("allow = [\":443\"]"), "E0046", "\":443\"", "\"*:443\""),
+        (tunnel("deny = [\"http://a.test/\"]"), "E0046", "\"http://a.test/\"", "\"a.test:80\""),
+        (tunnel("deny = [\"a.test/x\"]"), "E0046", "\"a.test/x\"", "\"a.test:443\""),
+        (tunnel("allow = [\"10.0.0.1/8:22\"]"), "E0046", "\"10.0.0.1/8:22\"", "\"10.0.0.0/8\""),
+        (tunnel("allow = [\"a:1:2:3\"]"), "E0046", "\"a:1:2:3\"", "[2001:db8::/32]:443"),
+        (tunnel("allow = []"), "E0014", "[]", "at least one"),
+        (tunnel("clients = [\"a.test\"]"), "E0017", "\"a.test\"", "10.0.0.0/8"),
+        (tunnel("clients = [\"0.0.0.0/0\"]"), "W0006", "\"0.0.0.0/0\"", "add auth"),
+        (tunnel("max_per_user = 3"), "W0003", "3", "add auth"),
+        (tunnel("protocols = [\"h2\"]"), "E0044", "\"h2\"", "h2c"),
+        (tunnel("accept_proxy = \"require\""), "E0025", "\"require\"", "trusted"),
+        (tunnel("forward = true"), "E0011", "forward", "remove"),
+        (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0022", "\":1\"", "another port"),
         ("[site.\":1\"]\nproxy_pass = \"a.b:1\"\n".into(), "E0010", "proxy_pass", "proxy = "),
         (site("auth = { forward = \"http://a.b/verify\" }"), "E0016", "\"http://a.b/verify\"", "write \"a.b:80\""),
         (site("auth = { forward = \"a.b:1/verify\" }"), "E0016", "\"a.b:1/verify\"", "without the path"),

@@ -1,5 +1,9 @@
 //! Sockets that connect to an endpoint. Does not choose one, resolve its name or give up: see the heart.
 
+mod race;
+
+pub use race::{interleave, race};
+
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`listen`] | sockets that accept |
 //! | [`dial`] | sockets that connect |
+//! | [`names`] | addresses of host names |
 //! | [`socket`] | one connected socket and its readiness |
 //! | [`client_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
 //! | [`tls`] | certificates, handshakes, the record layer |
@@ -24,6 +25,7 @@ pub mod client_hello;
 pub mod dial;
 pub mod files;
 pub mod listen;
+pub mod names;
 pub mod proxy_protocol;
 pub mod relay;
 pub mod shape;

@@ -29,6 +29,8 @@ pub enum Advice<'a> {
     RetryAfter(u32),
     /// To say who it is, by the Basic scheme, for this realm (401).
     Challenge(&'a str),
+    /// The same to a proxy (407).
+    ProxyChallenge(&'a str),
     /// To use one of these methods, as the field has them: `GET, HEAD` (405).
     Allow(&'a str),
 }
@@ -96,16 +98,19 @@ impl ErrorAnswer<'_> {
             Advice::RetryAfter(seconds) => {
                 fields.append(b"Retry-After", itoa::Buffer::new().format(seconds).as_bytes());
             }
-            Advice::Challenge(realm) => {
-                let mut value = b"Basic realm=\"".to_vec();
-                write_quoted(&mut value, realm);
-                // RFC 7617 §2.1: passwords are UTF-8.
-                value.extend_from_slice(b"\", charset=\"UTF-8\"");
-                fields.append(b"WWW-Authenticate", &value);
-            }
+            Advice::Challenge(realm) => fields.append(b"WWW-Authenticate", &challenge(realm)),
+            Advice::ProxyChallenge(realm) => fields.append(b"Proxy-Authenticate", &challenge(realm)),
             Advice::Allow(methods) => fields.append(b"Allow", methods.as_bytes()),
         }
     }
+}
+
+fn challenge(realm: &str) -> Vec<u8> {
+    let mut value = b"Basic realm=\"".to_vec();
+    write_quoted(&mut value, realm);
+    // RFC 7617 §2.1: passwords are UTF-8.
+    value.extend_from_slice(b"\", charset=\"UTF-8\"");
+    value
 }
 
 /// The inside of a quoted-string (RFC 9110 §5.6.4); a control character becomes a question mark.
@@ -189,6 +194,12 @@ mod tests {
                 Advice::Challenge("the \"inner\" \\ ring\r\n"),
                 "www-authenticate",
                 r#"Basic realm="the \"inner\" \\ ring??", charset="UTF-8""#,
+            ),
+            (
+                Fault::ProxyUnauthorized,
+                Advice::ProxyChallenge("way out"),
+                "proxy-authenticate",
+                r#"Basic realm="way out", charset="UTF-8""#,
             ),
             (Fault::MethodNotAllowed, Advice::Allow("GET, HEAD"), "allow", "GET, HEAD"),
             (Fault::TooManyRequests, Advice::RetryAfter(0), "retry-after", "0"),

@@ -74,6 +74,8 @@ pub enum Cut {
     Idle,
     /// It has lived as long as it may.
     Lifetime,
+    /// It has moved as many bytes as it may.
+    Spent,
     /// The client kept us waiting: it moved less than the minimum rate.
     Slow,
     /// The process ends.
@@ -292,6 +294,8 @@ pub struct Watch {
     index: Cell<usize>,
     deadline: Cell<u64>,
     lifetime: Cell<u64>,
+    /// Bytes of the meter at which it ends.
+    budget: Cell<u64>,
     idle: Cell<u64>,
     moved: Cell<u64>,
     moved_at: Cell<u64>,
@@ -315,6 +319,7 @@ impl Watch {
             index: Cell::default(),
             deadline: Cell::new(NEVER),
             lifetime: Cell::new(NEVER),
+            budget: Cell::new(u64::MAX),
             idle: Cell::new(NEVER),
             moved: Cell::default(),
             moved_at: Cell::new(now),
@@ -367,13 +372,16 @@ impl Watch {
     }
 
     fn look(&self, now: u64) {
-        let Meter { received, sent, flushed } = &self.meter;
+        let Meter { received, sent, flushed, held, .. } = &self.meter;
         let moved = received.get().wrapping_add(sent.get()).wrapping_add(flushed.get());
-        if moved != self.moved.replace(moved) {
+        // Whom we hold to a rate is not idle: it waits for us.
+        if moved != self.moved.replace(moved) || held.get() {
             self.moved_at.set(now);
         }
         if now >= self.lifetime.get() {
             self.cut(Cut::Lifetime);
+        } else if received.get().saturating_add(sent.get()) >= self.budget.get() {
+            self.cut(Cut::Spent);
         } else if now >= self.deadline.get() {
             self.cut(Cut::Deadline);
         } else if now - self.moved_at.get() >= self.idle.get() {
@@ -432,6 +440,13 @@ impl Guard {
     /// Limits how long the connection may live, from now on.
     pub fn live(&self, lifetime: Duration) {
         self.watch.lifetime.set(self.after(lifetime));
+    }
+
+    /// Limits how many bytes may move from now on, both ways together. It is looked at with the ticks: what is quick has
+    /// moved somewhat more by then.
+    pub fn spend(&self, bytes: u64) {
+        let meter = &self.watch.meter;
+        self.watch.budget.set(bytes.saturating_add(meter.received.get()).saturating_add(meter.sent.get()));
     }
 
     /// Waits for `future` until the connection is cut.

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
-use std::net::SocketAddr;
+use std::future::poll_fn;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,12 +20,13 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use crate::access_log::{Cause, Side};
 use crate::answer::Fault;
 use crate::body::{ReadError, Sink, Source, WriteError};
-use crate::clock::{Cut, Guard};
+use crate::clock::{Cut, Guard, Waiting};
+use crate::limits::Share;
 use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
 use crate::site::Rules;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, Lease, Private};
+use crate::upstream::{DialError, Endpoint, Hold, InFlight, Lease, Private, Wire};
 use crate::worker::Worker;
 
 /// The way back to a client, and that of the request's body from it.
@@ -188,8 +190,85 @@ pub struct Outcome {
     pub awaited: bool,
     /// Whether the client's connection can take another request.
     pub reusable: bool,
-    /// The connection to the endpoint, after both have agreed to speak something else.
-    pub switched: Option<Lease>,
+    /// What the client's connection is joined to, after both have agreed to speak something else.
+    pub switched: Option<Box<Switched>>,
+}
+
+/// The other end of what is no HTTP from here on.
+#[derive(Debug)]
+pub struct Switched {
+    /// The way there.
+    pub up: Wire,
+    /// Counts for the endpoint as long as this lasts.
+    pub hold: Hold,
+    /// So does this.
+    pub in_flight: InFlight,
+    /// What holds for it.
+    pub bounds: Bounds,
+    /// What it takes of what its client and its user may have.
+    pub shares: Shares,
+}
+
+/// What a tunnel takes of what may be there at once.
+#[derive(Debug, Default)]
+pub struct Shares {
+    /// Of its client's.
+    pub client: Option<Share<IpAddr>>,
+    /// Of its user's.
+    pub user: Option<Share<Arc<str>>>,
+}
+
+/// What holds for a connection that is relayed after HTTP has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// For as long as nothing may move.
+    pub idle: Duration,
+    /// When to probe a silent peer, if at all.
+    pub keepalive: Option<Duration>,
+    /// For all of it, if that is limited.
+    pub lifetime: Option<Duration>,
+    /// Bytes both ways together, if these are.
+    pub bytes: Option<u64>,
+}
+
+impl Switched {
+    /// The connection of a request that has switched, on which nothing moves for no longer than `idle`.
+    pub fn of(lease: Lease, idle: Duration) -> Self {
+        let (up, hold, in_flight) = lease.into_parts();
+        let bounds = Bounds { idle, keepalive: None, lifetime: None, bytes: None };
+        Self { up, hold, in_flight, bounds, shares: Shares::default() }
+    }
+}
+
+impl Bounds {
+    /// Holds what `guard` guards to them from now on.
+    pub fn begin(&self, guard: &Guard) {
+        guard.idle(self.idle);
+        if let Some(lifetime) = self.lifetime {
+            guard.live(lifetime);
+        }
+        if let Some(bytes) = self.bytes {
+            guard.spend(bytes);
+        }
+    }
+}
+
+impl<D: Downstream> Exchange<'_, D> {
+    /// Answers that what follows is no HTTP any more, and goes to `switched`.
+    ///
+    /// # Errors
+    /// When the client does not take the answer.
+    pub async fn switch(&mut self, answer: &ResponseHead, switched: Switched) -> Result<(), Failure> {
+        self.down.switch(self.request.head, answer);
+        self.outcome.status = answer.status;
+        self.guard.watch().waits(Waiting::ForRoom);
+        match self.guard.within(poll_fn(|cx| self.down.poll_flush(cx))).await {
+            Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
+            Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
+        }
+        self.outcome.switched = Some(Box::new(switched));
+        Ok(())
+    }
 }
 
 impl Outcome {
@@ -259,6 +338,7 @@ impl Failure {
             Cut::Deadline => Self::of(fault),
             Cut::Idle => Self::silent(Cause::Idle, Side::Lockgate, ""),
             Cut::Lifetime => Self::silent(Cause::Lifetime, Side::Lockgate, ""),
+            Cut::Spent => Self::silent(Cause::Limit, Side::Lockgate, "bytes"),
             Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
             Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
             Cut::EndpointDown => Self::of(Fault::EndpointDown),

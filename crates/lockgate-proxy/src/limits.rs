@@ -4,7 +4,7 @@
 //! the listener's backlog costs nothing. Does not know why somebody waits or how long they may.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -127,6 +127,57 @@ impl Drop for Place {
     }
 }
 
+/// How much of one thing each may have at once, whoever they are: tunnels of a client, of a user. Nobody waits.
+#[derive(Debug)]
+pub struct AtOnce<K> {
+    size: usize,
+    hasher: RandomState,
+    shards: Box<[Mutex<HashMap<K, usize, RandomState>>]>,
+}
+
+/// One of those that somebody may have; dropping it gives it back.
+#[derive(Debug)]
+pub struct Share<K: Hash + Eq> {
+    key: K,
+    table: Arc<AtOnce<K>>,
+}
+
+impl<K: Hash + Eq + Clone> AtOnce<K> {
+    /// Allows each `size`.
+    pub fn new(size: usize) -> Arc<Self> {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Arc::new(Self { size, hasher: RandomState::default(), shards })
+    }
+
+    /// One more for `key`; `None` when it has as many as it may.
+    pub fn take(self: &Arc<Self>, key: &K) -> Option<Share<K>> {
+        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        let count = shard.entry(key.clone()).or_default();
+        if *count >= self.size {
+            return None;
+        }
+        *count += 1;
+        Some(Share { key: key.clone(), table: Arc::clone(self) })
+    }
+}
+
+impl<K: Hash + Eq> AtOnce<K> {
+    fn shard(&self, key: &K) -> &Mutex<HashMap<K, usize, RandomState>> {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+impl<K: Hash + Eq> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut shard = self.table.shard(&self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        match shard.get_mut(&self.key) {
+            Some(count @ 2..) => *count -= 1,
+            // Who has none is forgotten.
+            _ => drop(shard.remove(&self.key)),
+        }
+    }
+}
+
 /// Whose an address is, wherever clients are told apart: an IPv6 client is its /64.
 pub(crate) fn client(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
@@ -169,6 +220,19 @@ mod tests {
         assert!(held.iter().all(Option::is_some));
         assert!(table.enter("2001:db8::3".parse().unwrap()).is_none());
         assert!(table.enter("2001:db8:0:1::1".parse().unwrap()).is_some());
+    }
+
+    #[test]
+    fn each_has_as_many_as_it_may_and_who_has_none_is_forgotten() {
+        let table = AtOnce::new(2);
+        let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
+        let shares = [table.take(&one), table.take(&one)];
+        assert!(shares.iter().all(Option::is_some));
+        assert!(table.take(&one).is_none());
+        assert!(table.take(&other).is_some());
+        drop(shares);
+        assert!(table.take(&one).is_some());
+        assert!(table.shards.iter().all(|shard| shard.lock().unwrap().is_empty()));
     }
 
     #[test]

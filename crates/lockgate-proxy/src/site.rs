@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockgate_http::h1::Limits;
 
+use crate::action::connect::Connect;
 use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::admit::basic_auth::Checker;
@@ -39,6 +40,8 @@ pub struct Sites {
     pub rates: Rates,
     /// What one connection may ask for over HTTP/2.
     pub http2: Http2,
+    /// Whether what is asked for is the target of a tunnel, which one route answers whatever its path.
+    pub tunnels: bool,
     /// Whether clients may speak HTTP/1: over TLS ALPN says so, without it whatever comes first.
     pub http1: bool,
     /// Whether clients may speak HTTP/2 without TLS, by prior knowledge (RFC 9113 §3.3).
@@ -102,6 +105,8 @@ pub struct Route {
 pub enum Action {
     /// An endpoint.
     Proxy(Proxy),
+    /// Whomever the client names, by a tunnel.
+    Connect(Box<Connect>),
     /// A file.
     Files(Arc<Files>),
     /// We do: look elsewhere.
@@ -216,4 +221,15 @@ pub struct Basic {
     pub checker: Arc<Checker>,
     /// What the browser shows.
     pub realm: String,
+    /// To whom it is brought.
+    pub to: Gatekeeper,
+}
+
+/// Who asks for a password (RFC 9110 §11.6, §11.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gatekeeper {
+    /// The site: 401.
+    Site,
+    /// A proxy that the client knows of: 407.
+    Proxy,
 }

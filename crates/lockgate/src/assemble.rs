@@ -9,6 +9,7 @@ mod pools;
 mod rules;
 mod sites;
 mod tls;
+mod tunnels;
 mod values;
 
 use std::net::SocketAddr;
@@ -36,13 +37,13 @@ use tls::Rings;
 
 /// Everything that will run, not yet running.
 pub(crate) struct Assembly {
-    /// Those of relays in the order of the configuration, then those of sites.
+    /// Those of relays in the order of the configuration, then those of tunnels, then those of sites.
     pub(crate) listeners: Vec<Planned>,
     /// Every pool, of relays and of sites; one without a name is called like the first table that has it.
     pub(crate) pools: Vec<Arc<Pool>>,
     /// The pools that sites use, by the number that they have there: the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
-    /// The names of the sites, by the place that each has there.
+    /// The names of the sites, by the place that each has there, then those of tunnels: what is counted apart.
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
@@ -132,8 +133,11 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
     let mistakes = Mistakes { report, failed: false };
     let (rings, mut pools) = (Rings::default(), Pools::default());
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites: Sites::default() };
+    let (sites, tunnels) = (Sites::default(), tunnels::Shared::default());
+    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites, tunnels };
     let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
+    let tunnels = config.tunnels.iter().zip(config.sites.len()..);
+    listeners.extend(tunnels.filter_map(|(tunnel, place)| assembler.tunnel(tunnel, place)));
     listeners.extend(assembler.site_listeners());
     let Assembler { mistakes, rings, pools, fetcher, sites, .. } = assembler;
     let Pools { all, connectors, resolver, prober, .. } = pools;
@@ -142,7 +146,7 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
         listeners,
         pools: all,
         upstreams,
-        sites: config.sites.iter().map(|site| site.name.clone()).collect(),
+        sites: counted(config).cloned().collect(),
         connectors,
         rings: rings.all(),
         resolver,
@@ -159,6 +163,13 @@ struct Assembler<'a> {
     pools: Pools,
     fetcher: Fetcher,
     sites: Sites,
+    tunnels: tunnels::Shared,
+}
+
+/// The names of what requests are counted by.
+fn counted(config: &Config) -> impl Iterator<Item = &String> {
+    let sites = config.sites.iter().map(|site| &site.name);
+    sites.chain(config.tunnels.iter().map(|tunnel| &tunnel.name))
 }
 
 /// What is wrong, and whether anything that is found forbids to start.

@@ -31,6 +31,7 @@ pub(super) fn reading(path: &str) -> String {
 fn header(section: &str) -> String {
     match section {
         "tcp" => "tcp.\"ADDR\"".to_owned(),
+        "tunnel" => "tunnel.\"ADDR\"".to_owned(),
         "pool" => "pool.NAME".to_owned(),
         "values" => "values.NAME".to_owned(),
         "site" => "site.\"HOST\"".to_owned(),

@@ -67,6 +67,7 @@ impl Checker<'_> {
             Kind::Origin => self.origin(text, &item.at),
             Kind::HttpUrl => self.http_url(text, &item.at),
             Kind::Network => self.network(text, &item.at),
+            Kind::TunnelRule => self.tunnel_rule(text, &item.at),
             Kind::Version => self.version(text, &item.at),
             Kind::Suite => self.suite(text, &item.at),
             Kind::Group => self.group(text, &item.at),

@@ -174,6 +174,10 @@ pub(super) const AUTH: Key = Key::new(
 const BASIC: &str = r#"basic = "/etc/lockgate/htpasswd""#;
 const FORWARD: &str = r#"forward = "127.0.0.1:4181""#;
 
+pub(super) const REALM: Key =
+    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks.")
+        .with(BASIC);
+
 const AUTH_KEYS: &[Key] = &[
     Key::new(
         "basic",
@@ -182,8 +186,7 @@ const AUTH_KEYS: &[Key] = &[
         r#""/etc/lockgate/htpasswd""#,
         "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd` writes it.",
     ),
-    Key::new("realm", Line, Is(r#""restricted""#), r#""api""#, "What the browser shows when it asks.")
-        .with(BASIC),
+    REALM,
     Key::new(
         "forward",
         Either(&[Target, ENDPOINTS]),

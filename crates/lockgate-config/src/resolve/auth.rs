@@ -29,10 +29,7 @@ impl Resolver<'_> {
             }
             (true, false) => {
                 self.unused_beside(&long, &["path", "copy"], "it is for `forward`");
-                let file = long.written("basic")?;
-                let Value::Path(path) = file.value else { return None };
-                let realm = long.text("realm").unwrap_or_default();
-                Some(Auth::Basic(BasicAuth { file: path, realm, at: file.at }))
+                basic(&long).map(Auth::Basic)
             }
             (false, true) => {
                 self.unused_beside(&long, &["realm"], "it is for `basic`");
@@ -88,4 +85,11 @@ impl View<'_> {
         long.layers.truncate(1);
         matches!(self.value("auth"), Value::Table(_)) && long.mentions("forward")
     }
+}
+
+/// A file of passwords, of which a table of `auth` says where it is.
+pub(super) fn basic(long: &View<'_>) -> Option<BasicAuth> {
+    let file = long.written("basic")?;
+    let Value::Path(path) = file.value else { return None };
+    Some(BasicAuth { file: path, realm: long.text("realm").unwrap_or_default(), at: file.at })
 }

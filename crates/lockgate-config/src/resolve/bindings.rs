@@ -43,7 +43,7 @@ impl Resolver<'_> {
             bound.push(Binding { addr: metrics.clone(), at: at.clone(), user: User::Metrics });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
-        for one in self.tables("tcp") {
+        for one in self.tables("tcp").into_iter().chain(self.tables("tunnel")) {
             let crate::check::Id::Address(addr) = one.id else { continue };
             tables.push(Binding { addr, at: one.at, user: User::Tcp });
         }

@@ -46,12 +46,12 @@ impl Resolver<'_> {
             let misfit = match protocol {
                 Protocol::H2 if !secure => Some((
                     "`\"h2\"` without TLS",
-                    "it is HTTP/2 over TLS, and this site has none",
+                    "it is HTTP/2 over TLS, and there is none",
                     "write \"h2c\" for HTTP/2 without TLS, or add tls",
                 )),
                 Protocol::H2c if secure => Some((
                     "`\"h2c\"` over TLS",
-                    "it is HTTP/2 without TLS, and this site has it",
+                    "it is HTTP/2 without TLS, and there is some",
                     "write \"h2\", or tls = false",
                 )),
                 _ => None,

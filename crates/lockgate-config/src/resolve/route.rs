@@ -414,7 +414,7 @@ pub(super) fn error_pages(view: &View<'_>) -> Vec<(u16, PathBuf, At)> {
     pages
 }
 
-fn limit(view: &View<'_>) -> Option<RateLimit> {
+pub(super) fn limit(view: &View<'_>) -> Option<RateLimit> {
     let written = view.written("limit")?;
     let mut long = view.section("limit");
     long.layers.truncate(1);

@@ -116,7 +116,7 @@ impl Resolver<'_> {
 }
 
 /// The name that is offered over TLS (RFC 7301 §6, RFC 9113 §3.1).
-fn alpn(protocol: &Protocol) -> Option<String> {
+pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
     match protocol {
         Protocol::Http1 => Some("http/1.1".to_owned()),
         Protocol::H2 => Some("h2".to_owned()),

@@ -22,7 +22,7 @@ fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
 /// The example of a key in a file that is complete and on which it has an effect.
 fn complete(way: &[&'static Key]) -> String {
     let example = keys::example(way);
-    if example.contains("[tcp.") || example.contains("[site.") {
+    if ["[tcp.", "[tunnel.", "[site."].iter().any(|section| example.contains(section)) {
         return example;
     }
     let tls = if example.contains("certs = ") { "tls = {}\n" } else { "" };

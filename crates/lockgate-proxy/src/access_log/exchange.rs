@@ -151,8 +151,8 @@ pub struct Timings {
 /// Who served an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Upstream<'a> {
-    /// The pool, as configured.
-    pub pool: &'a str,
+    /// The pool, as configured; a tunnel's target is in none.
+    pub pool: Option<&'a str>,
     /// The last endpoint that was tried.
     pub endpoint: Option<&'a str>,
     /// Whether it went over a connection that had served others before.
@@ -220,7 +220,7 @@ impl Exchange<'_> {
         fields.some_text(key!("site"), self.site);
         fields.some_text(key!("route"), self.route);
         if let Some(upstream) = &self.upstream {
-            fields.text(key!("pool"), upstream.pool);
+            fields.some_text(key!("pool"), upstream.pool);
             fields.some_text(key!("endpoint"), upstream.endpoint);
             fields.yes_or_no(key!("reused"), upstream.reused);
             if upstream.retries > 0 {

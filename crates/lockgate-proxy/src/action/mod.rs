@@ -1,5 +1,6 @@
 //! What is done with a connection or an exchange.
 
+pub mod connect;
 pub mod files;
 pub mod proxy;
 pub mod relay;

@@ -10,4 +10,5 @@ pub mod networks;
 pub mod password_hash;
 pub mod rate_limit;
 mod remembered;
+pub mod targets;
 pub mod verifier;

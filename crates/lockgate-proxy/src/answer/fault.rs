@@ -69,6 +69,22 @@ pub enum Fault {
     Exhausted,
     /// A file, or the directory that files are below, cannot be read.
     FileUnreadable,
+    /// No credentials for a proxy, or wrong ones.
+    ProxyUnauthorized,
+    /// A tunnel may not lead there.
+    TargetForbidden,
+    /// A tunnel may not lead to an address that is not public.
+    TargetPrivate,
+    /// The name of a tunnel's target does not resolve.
+    TargetUnknown,
+    /// It did not resolve in time.
+    TargetDnsTimeout,
+    /// A tunnel's target refuses connections.
+    TargetRefused,
+    /// There is no way to a tunnel's target.
+    TargetUnroutable,
+    /// A tunnel's target did not take the connection in time.
+    TargetTimeout,
 }
 
 /// What there is to say about one fault.
@@ -91,7 +107,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 39] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -123,6 +139,14 @@ impl Fault {
         Self::UpgradeFailed,
         Self::Exhausted,
         Self::FileUnreadable,
+        Self::ProxyUnauthorized,
+        Self::TargetForbidden,
+        Self::TargetPrivate,
+        Self::TargetUnknown,
+        Self::TargetDnsTimeout,
+        Self::TargetRefused,
+        Self::TargetUnroutable,
+        Self::TargetTimeout,
     ];
 
     /// The causes are those of the access log. What breaks the protocol is refused by its rules, and the side says
@@ -244,6 +268,38 @@ impl Fault {
             Self::FileUnreadable => {
                 row(500, "proxy_internal_error", Cause::Internal, Lockgate, "the file cannot be read")
             }
+            Self::ProxyUnauthorized => {
+                row(407, DENIED, RefusedByRule, Lockgate, "this proxy needs a user and a password")
+            }
+            Self::TargetForbidden => {
+                row(403, DENIED, RefusedByRule, Lockgate, "the rules of this proxy do not allow this target")
+            }
+            Self::TargetPrivate => row(
+                403,
+                "destination_ip_prohibited",
+                RefusedByRule,
+                Lockgate,
+                "the target has no public address, and this proxy leads to no other",
+            ),
+            Self::TargetUnknown => {
+                row(502, "dns_error", ConnectFailed, Upstream, "the target's name does not resolve")
+            }
+            Self::TargetDnsTimeout => {
+                row(504, "dns_timeout", ConnectFailed, Upstream, "the target's name did not resolve in time")
+            }
+            Self::TargetRefused => {
+                row(502, "connection_refused", ConnectFailed, Upstream, "the target refuses connections")
+            }
+            Self::TargetUnroutable => {
+                row(502, "destination_ip_unroutable", ConnectFailed, Upstream, "the target cannot be reached")
+            }
+            Self::TargetTimeout => row(
+                504,
+                "connection_timeout",
+                ConnectFailed,
+                Upstream,
+                "the target did not take the connection in time",
+            ),
         }
     }
 

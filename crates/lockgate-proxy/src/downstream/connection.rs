@@ -173,12 +173,13 @@ impl Connection {
                 let served = boxed(|| self.http(client, sites)).await;
                 match served {
                     Served::Over(ending) => ending,
-                    Served::Switched { mut relay, idle, site, _in_flight } => {
+                    Served::Switched { mut relay, bounds, site, _in_flight, _shares } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
                         self.guard.watch().waits(Waiting::Otherwise);
                         cells.upgraded.inc();
-                        let ending = self.relay(&mut relay, idle, None).await;
+                        bounds.begin(&self.guard);
+                        let ending = self.relay(&mut relay, bounds.idle, bounds.keepalive).await;
                         cells.upgraded.dec();
                         ending
                     }
@@ -539,6 +540,7 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
         Cut::EndpointDown => Ending::because(Cause::TooSlow, Side::Upstream, phase),
         Cut::Idle => Ending::new(Cause::Idle, Side::Lockgate),
         Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
+        Cut::Spent => Ending::because(Cause::Limit, Side::Lockgate, "bytes"),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
     }
 }

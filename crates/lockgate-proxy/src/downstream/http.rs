@@ -22,7 +22,7 @@ use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
-use crate::exchange::Failure;
+use crate::exchange::{Bounds, Failure, Shares, Switched};
 use crate::h1::Link;
 use crate::site::Sites;
 use crate::upstream::{InFlight, Wire};
@@ -43,12 +43,14 @@ pub(super) enum Served {
     Switched {
         /// Both sides.
         relay: Box<Relay>,
-        /// For as long as nothing may move.
-        idle: Duration,
+        /// What holds for it.
+        bounds: Bounds,
         /// Whose it is, for counters.
         site: Option<usize>,
         /// What counts for the endpoint as long as this lasts.
         _in_flight: InFlight,
+        /// What it takes of what may be there at once.
+        _shares: Shares,
     },
 }
 
@@ -80,23 +82,25 @@ impl Connection {
                     }
                     return Served::Over(ending);
                 }
-                Next::Tunnel { lease, idle, site } => {
-                    let (up, hold, in_flight) = lease.into_parts();
+                Next::Tunnel { switched, site } => {
+                    let Switched { up, hold, in_flight, bounds, shares } = *switched;
                     self.endpoint = Some(hold);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
                         Wire::H1(link) => *link,
                         Wire::H2(mut call) => {
-                            let _in_flight = in_flight;
+                            let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
-                            let ended = boxed(|| tunnel::run(down, &mut *call, guard, idle, cells)).await;
+                            let ended = boxed(|| tunnel::run(down, &mut *call, guard, &bounds, cells)).await;
                             return Served::Over(over(ended));
                         }
                     };
                     return match boxed(|| self.switch(down, up)).await {
-                        Ok(relay) => Served::Switched { relay, idle, site, _in_flight: in_flight },
+                        Ok(relay) => {
+                            Served::Switched { relay, bounds, site, _in_flight: in_flight, _shares: shares }
+                        }
                         Err(ending) => Served::Over(ending),
                     };
                 }

@@ -28,10 +28,10 @@ use crate::answer::{ErrorAnswer, Fault, Form};
 use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::{Downstream, Failure};
+use crate::exchange::{Downstream, Failure, Switched};
 use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
 use crate::site::{Http2, Sites};
-use crate::upstream::Lease;
+use crate::upstream::Wire;
 
 /// What of one answer may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -383,8 +383,8 @@ impl Streams {
                     let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
                     let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
                     match next {
-                        Next::Tunnel { lease, idle, site } => {
-                            boxed(|| open.0.tunnel(&mut stream, lease, &guard, idle, site)).await;
+                        Next::Tunnel { switched, site } => {
+                            boxed(|| open.0.tunnel(&mut stream, head.method, *switched, &guard, site)).await;
                         }
                         Next::End(_) => {}
                         Next::Request | Next::Close(_) if stream.is_over() => {}
@@ -401,18 +401,25 @@ impl Streams {
     async fn tunnel(
         &self,
         stream: &mut Stream,
-        lease: Lease,
+        method: Method,
+        switched: Switched,
         guard: &Guard,
-        idle: Duration,
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let (mut up, hold, _in_flight) = lease.into_parts();
+        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares } = switched;
         let cells = self.connection.worker.cells.http.site(site);
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, idle, cells).await;
-        if ended != Ok(Ended::Whole) {
-            stream.reset(Reason::CANCEL);
+        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells).await;
+        match (ended, method, &up) {
+            (Ok(Ended::Whole), ..) => {}
+            // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.
+            (Ok(Ended::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
+            (_, Method::Connect, Wire::H1(link)) => {
+                link.stream.socket().reset_on_close();
+                stream.reset(Reason::CANCEL);
+            }
+            _ => stream.reset(Reason::CANCEL),
         }
         self.connection.tunnelled(began, &hold, &guard.watch().meter, &over(ended));
     }

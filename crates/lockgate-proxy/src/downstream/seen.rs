@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use lockgate_http::asked::asked;
-use lockgate_http::head::{RequestHead, Version};
+use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::trace::TraceId;
 
 use super::connection::{Connection, address};
@@ -79,7 +79,7 @@ impl Connection {
         if let Some(failure) = &seen.failure {
             cells.failed(failure.cause);
         }
-        if status == 101 {
+        if status == 101 || head.method == Method::Connect && matches!(status, 200..=299) {
             cells.upgrades.inc();
         }
         let host = site.map_or("other", |site| site.name.as_str());
@@ -150,8 +150,10 @@ impl Connection {
             },
             site: site.map(|site| site.name.as_str()),
             route: seen.route.map(|route| route.name.as_str()).filter(|name| !name.is_empty()),
-            upstream: seen.upstream.map(|upstream| access_log::Upstream {
-                pool: &self.worker.upstream(upstream).pool().settings.name,
+            upstream: (seen.upstream.is_some() || outcome.endpoint.is_some()).then(|| access_log::Upstream {
+                pool: seen
+                    .upstream
+                    .map(|upstream| self.worker.upstream(upstream).pool().settings.name.as_str()),
                 endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
                 reused: outcome.reused,
                 retries: outcome.retries,

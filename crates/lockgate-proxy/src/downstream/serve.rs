@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
@@ -23,6 +23,7 @@ use super::connection::{Connection, Ending};
 use super::own::{Own, Refusal, pace, secure_target};
 use super::seen::Seen;
 use crate::access_log::{Cause, Side};
+use crate::action::connect::Connect;
 use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::action::relay::Introduction;
@@ -30,22 +31,25 @@ use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::{Guard, Waiting};
-use crate::exchange::{Downstream, Exchange, Failure, Request};
+use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
-use crate::upstream::{Lease, Private};
+use crate::upstream::Private;
 
 use find::Found;
 
 /// The methods that files have (RFC 9110 §9.1).
 const FILES: &str = "GET, HEAD, OPTIONS";
+/// The one that opens tunnels.
+const TUNNELS: &str = "CONNECT";
 
 /// Where an answer comes from that we do not make ourselves.
 #[derive(Clone, Copy)]
 enum Elsewhere<'s> {
     Endpoint(&'s Proxy),
+    Target(&'s Connect),
     Folder(&'s Arc<Files>),
 }
 
@@ -59,10 +63,8 @@ pub(super) enum Next {
     Close(Ending),
     /// It speaks something else from here on.
     Tunnel {
-        /// The endpoint's connection.
-        lease: Lease,
-        /// For as long as nothing moves.
-        idle: Duration,
+        /// The other end.
+        switched: Box<Switched>,
         /// Whose it is.
         site: Option<usize>,
     },
@@ -237,16 +239,20 @@ impl<'s> Serving<'s> {
         }
         let source = match (&route.action, recipient, head.method) {
             (Action::Proxy(proxy), Recipient::Next, _) => Some(Elsewhere::Endpoint(proxy)),
+            (Action::Connect(connect), _, Method::Connect) => Some(Elsewhere::Target(connect)),
             (Action::Files(files), _, Method::Get | Method::Head) => Some(Elsewhere::Folder(files)),
             _ => None,
         };
         if let Some(source) = source {
-            let mut addresses = None;
-            if let Elsewhere::Endpoint(proxy) = source {
-                let told = worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some();
-                addresses = told.then(|| self.addresses(down)).flatten();
-                seen.upstream = Some(proxy.upstream);
-            }
+            let told = match source {
+                Elsewhere::Endpoint(proxy) => {
+                    seen.upstream = Some(proxy.upstream);
+                    worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some()
+                }
+                Elsewhere::Target(connect) => connect.proxy_protocol.is_some(),
+                Elsewhere::Folder(_) => false,
+            };
+            let addresses = told.then(|| self.addresses(down)).flatten();
             guard.watch().hold_to(pace(route.rules.rates));
             let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
             let (client, rules) = (&asking.client, &route.rules);
@@ -262,12 +268,12 @@ impl<'s> Serving<'s> {
                 keep: *keep,
                 outcome: &mut seen.outcome,
             };
-            let (result, tunnel_idle) = match source {
-                Elsewhere::Endpoint(proxy) => (proxy.run(&mut exchange).await, proxy.tunnel_idle),
-                // It never switches to a tunnel.
-                Elsewhere::Folder(files) => (files.run(&mut exchange).await, Duration::ZERO),
+            let result = match source {
+                Elsewhere::Endpoint(proxy) => proxy.run(&mut exchange).await,
+                Elsewhere::Target(connect) => boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await,
+                Elsewhere::Folder(files) => files.run(&mut exchange).await,
             };
-            return Ok(self.proxied(down, head, seen, tunnel_idle, result, *keep).await);
+            return Ok(self.proxied(down, head, seen, result, *keep).await);
         }
         let mut text = worker.blocks.text();
         let own = match &route.action {
@@ -275,6 +281,9 @@ impl<'s> Serving<'s> {
             Action::Files(_) if head.method == Method::Options => Own { allow: FILES, ..Own::of(204) },
             Action::Files(_) => {
                 return Err(Refusal { allow: FILES.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
+            }
+            Action::Connect(_) => {
+                return Err(Refusal { allow: TUNNELS.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
             }
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
             // not see: we do not trace.
@@ -299,13 +308,12 @@ impl<'s> Serving<'s> {
         Ok(next)
     }
 
-    /// What follows a request that an endpoint or a file has answered.
+    /// What follows a request that an endpoint, a target or a file has answered.
     async fn proxied<D: Downstream>(
         &self,
         down: &mut D,
         head: &RequestHead,
         seen: &mut Seen<'_>,
-        tunnel_idle: Duration,
         result: Result<(), Failure>,
         keep: bool,
     ) -> Next {
@@ -313,7 +321,11 @@ impl<'s> Serving<'s> {
         seen.received = down.taken();
         let answered = seen.outcome.status != 0;
         match result {
-            Err(failure) if !answered => return self.fail(down, head, seen, failure, keep).await,
+            Err(failure) if !answered => {
+                // Behind a CONNECT may be what is no HTTP.
+                let keep = keep && head.method != Method::Connect;
+                return self.fail(down, head, seen, failure, keep).await;
+            }
             Err(failure) => {
                 seen.sent = down.moved();
                 let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
@@ -323,9 +335,9 @@ impl<'s> Serving<'s> {
             Ok(()) => seen.sent = down.moved(),
         }
         match seen.outcome.switched.take() {
-            Some(lease) => {
+            Some(switched) => {
                 let site = seen.site.map(|site| self.sites.sites[site].place);
-                Next::Tunnel { lease, idle: tunnel_idle, site }
+                Next::Tunnel { switched, site }
             }
             None if seen.outcome.reusable => Next::Request,
             None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),

@@ -1,13 +1,14 @@
-//! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it: a WebSocket (RFC 8441).
+//! What a client and its endpoint have switched to, where one of both has HTTP/2's streams for it: a WebSocket (RFC 8441),
+//! or what a client has by CONNECT (RFC 9113 §8.5).
 //!
 //! Where both have connections of their own they are relayed instead: see `http`.
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::Duration;
 
 use crate::body::{Fault, Tunnel, poll_pump};
 use crate::clock::{Cut, Guard, Waiting};
+use crate::exchange::Bounds;
 use crate::metrics::http::SiteCells;
 use crate::transform::HeaderRules;
 
@@ -22,7 +23,7 @@ pub(super) enum Ended {
     ByEndpoint,
 }
 
-/// Moves bytes both ways until both have ended, or one is gone, or nothing has moved for as long as `idle`.
+/// Moves bytes both ways until both have ended, or one is gone, or `bounds` are reached.
 ///
 /// # Errors
 /// When we cut it.
@@ -30,7 +31,7 @@ pub(super) async fn run(
     down: &mut impl Tunnel,
     up: &mut impl Tunnel,
     guard: &Guard,
-    idle: Duration,
+    bounds: &Bounds,
     cells: &SiteCells,
 ) -> Result<Ended, Cut> {
     if down.begin_tunnel().is_err() {
@@ -41,7 +42,7 @@ pub(super) async fn run(
     }
     let (none, watch) = (HeaderRules::default(), guard.watch());
     guard.settle();
-    guard.idle(idle);
+    bounds.begin(guard);
     watch.waits(Waiting::Otherwise);
     cells.upgraded.inc();
     let (mut going, mut coming) = (Way::Open, Way::Open);

@@ -17,7 +17,7 @@ use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
-use lockgate_proxy::site::{Action, Auth, Basic, By, Fixed, Limited, Rates, Rules};
+use lockgate_proxy::site::{Action, Auth, Basic, By, Fixed, Gatekeeper, Limited, Rates, Rules};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
@@ -122,7 +122,8 @@ impl Guards {
         map
     }
 
-    fn limit(&mut self, written: &config::RateLimit) -> Limited {
+    /// How often requests may come.
+    pub(super) fn limit(&mut self, written: &config::RateLimit) -> Limited {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
         let limit = self.limits.entry(written.at.to_string()).or_insert_with(|| {
             let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
@@ -160,7 +161,7 @@ impl Guards {
                 checker
             }
         };
-        Some(Basic { checker: checker?, realm: written.realm.clone() })
+        Some(Basic { checker: checker?, realm: written.realm.clone(), to: Gatekeeper::Site })
     }
 
     /// Pages by status, read once whoever has them.
@@ -387,6 +388,7 @@ pub(super) fn rates(written: &config::Rates) -> Rates {
     Rates { min_in: written.min_in, min_out: written.min_out, grace: millis(written.grace) }
 }
 
-fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
+/// Networks as the heart knows them.
+pub(super) fn networks(written: &[Cidr]) -> Vec<(std::net::IpAddr, u8)> {
     written.iter().map(|network| (network.addr(), network.prefix())).collect()
 }

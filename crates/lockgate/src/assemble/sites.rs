@@ -29,7 +29,7 @@ pub(super) struct Sites {
     upstreams: Vec<Arc<Pool>>,
     /// From a pool's number in the configuration to its place among `upstreams`.
     numbers: HashMap<usize, usize>,
-    guards: Guards,
+    pub(super) guards: Guards,
     /// How many routes serve files.
     files: usize,
     /// Those that wait for a disk, and those that compress.
@@ -89,8 +89,9 @@ impl Assembler<'_> {
             let mut name = addr.to_string();
             let taken = |name: &str| {
                 let relays = self.config.tcp.iter().map(|tcp| tcp.name.as_str());
+                let tunnels = self.config.tunnels.iter().map(|tunnel| tunnel.name.as_str());
                 let sites = listeners.iter().map(|planned| planned.listener.name.as_str());
-                relays.chain(sites).any(|known| known == name)
+                relays.chain(tunnels).chain(sites).any(|known| known == name)
             };
             if taken(&name) {
                 name.push_str(if secure { " tls" } else { " http" });
@@ -168,15 +169,13 @@ impl Assembler<'_> {
             router,
             sites: table.sites,
             routes: table.routes,
-            limits: Limits {
-                head: usize::try_from(config.limits.head).unwrap_or(usize::MAX),
-                fields: config.limits.fields,
-            },
+            limits: heads(&config.limits),
             head: config.timeouts.head,
             idle: config.timeouts.idle,
             requests: config.limits.requests.unwrap_or(u64::MAX),
             rates: rules::rates(&config.rates),
             http2: http2(&config.http2),
+            tunnels: false,
             http1: spoken.contains(&Protocol::Http1),
             h2c: spoken.contains(&Protocol::H2c),
         })
@@ -393,7 +392,13 @@ fn host(written: &Host) -> HostPattern {
     }
 }
 
-fn http2(written: &config::Http2) -> site::Http2 {
+/// Limits of heads.
+pub(super) fn heads(written: &config::Limits) -> Limits {
+    Limits { head: usize::try_from(written.head).unwrap_or(usize::MAX), fields: written.fields }
+}
+
+/// What one connection may ask for over HTTP/2.
+pub(super) fn http2(written: &config::Http2) -> site::Http2 {
     let allowance = |written: config::Allowance| Allowance {
         count: written.count,
         every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),

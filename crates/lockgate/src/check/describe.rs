@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
     AcceptProxy, Action, Answer, Auth, Config, Endpoint, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion,
-    Route, Rules, Segment, Site, Tcp, Tls,
+    RateLimit, Route, Rules, Segment, Site, TargetRule, Tcp, Tls, Tunnel,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -15,9 +15,10 @@ use crate::assemble::{self, Assembly, Planned};
 
 /// Every listener, in the order in which they are assembled.
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
-    let mut relays = config.tcp.iter();
+    let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
     let listeners = assembly.listeners.iter().filter_map(|planned| match &planned.listener.service {
         Service::Relay(_) => Some(relay(config, relays.next()?, planned)),
+        Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
         Service::Http(sites) => Some(served(config, sites, planned)),
     });
     listeners.collect()
@@ -37,6 +38,36 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
             "handshake": tcp.timeouts.handshake.as_secs_f64(),
             "connect": tcp.timeouts.connect.as_secs_f64(),
             "tunnel_idle": tcp.timeouts.tunnel_idle.as_secs_f64(),
+        },
+    })
+}
+
+fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
+    let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
+    let targets = |rules: &[TargetRule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+    json!({
+        "listener": tunnel.name,
+        "tls": acceptor.zip(tunnel.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
+        "plain": planned.plain.iter().map(|protocol| protocol.name()).collect::<Vec<_>>(),
+        "accept_proxy": tunnel.accept_proxy.name(),
+        "tunnels": {
+            "clients": tunnel.clients.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "users": tunnel.auth.as_ref().map(|auth| auth.file.display().to_string()),
+            "allow": targets(&tunnel.allow),
+            "deny": targets(&tunnel.deny),
+            "private": tunnel.private,
+            "limit": tunnel.limit.as_ref().map(limit),
+            "max_per_client": tunnel.max_per_client,
+            "max_per_user": tunnel.max_per_user,
+            "max_lifetime": tunnel.max_lifetime.map(|limit| limit.as_secs_f64()),
+            "max_bytes": tunnel.max_bytes,
+            "proxy_protocol": tunnel.proxy_protocol.map(ProxyVersion::name),
+            "dns_ttl": tunnel.dns_ttl.as_secs_f64(),
+        },
+        "timeouts": {
+            "handshake": tunnel.timeouts.handshake.as_secs_f64(),
+            "connect": tunnel.timeouts.connect.as_secs_f64(),
+            "tunnel_idle": tunnel.timeouts.tunnel_idle.as_secs_f64(),
         },
     })
 }
@@ -180,14 +211,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
         }
     }));
     add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
-    add(rules.limit.as_ref().map(|limit| {
-        let per = match &limit.per {
-            LimitKey::Client => " per client".to_owned(),
-            LimitKey::Header(name) => format!(" per {name}"),
-            LimitKey::Route => String::new(),
-        };
-        format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
-    }));
+    add(rules.limit.as_ref().map(limit));
     add(some(rules.allow.len(), "network(s) allowed"));
     add(some(rules.deny.len(), "network(s) denied"));
     add(rules.body_max.map(|max| format!("body up to {max} bytes")));
@@ -200,6 +224,15 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
         .map(|map| format!("{} redirect(s) of {}", map.entries.len(), map.file.display())));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));
     short
+}
+
+fn limit(limit: &RateLimit) -> String {
+    let per = match &limit.per {
+        LimitKey::Client => " per client".to_owned(),
+        LimitKey::Header(name) => format!(" per {name}"),
+        LimitKey::Route => String::new(),
+    };
+    format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {

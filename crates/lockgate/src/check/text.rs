@@ -8,7 +8,8 @@ use crate::print::out;
 pub(super) fn print(served: &Value) {
     for listener in served.as_array().into_iter().flatten() {
         out!("{}", text(&listener["listener"]));
-        let is_relay = listener["sites"].is_null();
+        let is_tunnel = listener["tunnels"].is_object();
+        let is_relay = listener["sites"].is_null() && !is_tunnel;
         if listener["tls"].is_object() {
             tls(&listener["tls"]);
         } else if is_relay {
@@ -21,7 +22,11 @@ pub(super) fn print(served: &Value) {
             out!("  for {}:", hosts_by(listener, rules));
             tls(other);
         }
-        if is_relay { relay(listener) } else { sites(listener) }
+        match (is_relay, is_tunnel) {
+            (true, _) => relay(listener),
+            (_, true) => tunnels(listener),
+            _ => sites(listener),
+        }
     }
 }
 
@@ -74,6 +79,46 @@ fn relay(listener: &Value) {
         limits["handshake"],
         limits["connect"],
         limits["tunnel_idle"]
+    );
+}
+
+fn tunnels(listener: &Value) {
+    let tunnels = &listener["tunnels"];
+    out!("  tunnels for  {}", or(&join(&tunnels["clients"]), "everybody"));
+    if let Some(file) = tunnels["users"].as_str() {
+        out!("  password of  {file}");
+    }
+    out!("  to           {}", join(&tunnels["allow"]));
+    let deny = join(&tunnels["deny"]);
+    if !deny.is_empty() {
+        out!("  not to       {deny}");
+    }
+    out!(
+        "  addresses    {}",
+        if tunnels["private"] == true { "all" } else { "public, and networks above that are not" }
+    );
+    let limits = [
+        tunnels["limit"].as_str().map(str::to_owned),
+        tunnels["max_per_client"].as_u64().map(|most| format!("{most} tunnels of a client")),
+        tunnels["max_per_user"].as_u64().map(|most| format!("{most} tunnels of a user")),
+        tunnels["max_lifetime"].as_f64().map(|most| format!("{most}s")),
+        tunnels["max_bytes"].as_u64().map(|most| format!("{most} bytes")),
+    ];
+    let limits: Vec<_> = limits.into_iter().flatten().collect();
+    if !limits.is_empty() {
+        out!("  at most      {}", limits.join(", "));
+    }
+    if let Some(version) = tunnels["proxy_protocol"].as_str() {
+        out!("  PROXY        {version} to the targets");
+    }
+    accept_proxy(listener);
+    let timeouts = &listener["timeouts"];
+    out!(
+        "  timeouts     handshake {}s, connect {}s, idle {}s; names for {}s",
+        timeouts["handshake"],
+        timeouts["connect"],
+        timeouts["tunnel_idle"],
+        tunnels["dns_ttl"]
     );
 }
 

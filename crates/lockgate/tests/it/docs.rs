@@ -51,7 +51,7 @@ fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
 /// What is wrong with a block; files and variables that it names need not be there.
 fn mistakes(text: &str) -> Option<String> {
     // The reference shows one key at a time: what else a file needs is added.
-    let whole = if text.contains("[tcp.") || text.contains("\n[site") {
+    let whole = if text.contains("[tcp.") || text.contains("[tunnel.") || text.contains("\n[site") {
         text.to_owned()
     } else {
         let listener = if text.contains("[tls]") { "tls = {}\n" } else { "" };

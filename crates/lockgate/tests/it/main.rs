@@ -27,4 +27,5 @@ mod seen;
 mod sites;
 mod tidy;
 mod tls;
+mod tunnel;
 mod values;

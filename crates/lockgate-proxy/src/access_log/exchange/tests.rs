@@ -48,7 +48,12 @@ fn exchange() -> Exchange<'static> {
         },
         site: Some("app.example.com"),
         route: Some("/api/*"),
-        upstream: Some(Upstream { pool: "app", endpoint: Some("10.0.0.1:8080"), reused: false, retries: 1 }),
+        upstream: Some(Upstream {
+            pool: Some("app"),
+            endpoint: Some("10.0.0.1:8080"),
+            reused: false,
+            retries: 1,
+        }),
         failure: None,
     }
 }

@@ -18,7 +18,7 @@ use crate::answer::Fault;
 use crate::body::{self, ReadError, Sink, poll_pump};
 use crate::boxed::boxed;
 use crate::clock::Waiting;
-use crate::exchange::{Downstream, Exchange, Failure, Request};
+use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
 use crate::h1;
 use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
@@ -38,7 +38,7 @@ impl Proxy {
         answer: &mut ResponseHead,
     ) -> Result<(), Failure> {
         if answer.status == 101 {
-            return boxed(|| switch(exchange, lease, answer)).await;
+            return boxed(|| switch(exchange, lease, answer, self.tunnel_idle)).await;
         }
         let length = lease.link.begin_answer(exchange.request.head.method, answer);
         let length = length.map_err(|error| Failure::because(Fault::BadResponse, error.to_string()))?;
@@ -247,19 +247,12 @@ async fn switch<D: Downstream>(
     exchange: &mut Exchange<'_, D>,
     lease: Lease,
     answer: &ResponseHead,
+    idle: Duration,
 ) -> Result<(), Failure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for the other protocol.
     let whole = exchange.down.is_over() && lease.link.is_flushed();
     if !whole || !h1::agrees(&exchange.request, answer) {
         return Err(Failure::of(Fault::UpgradeFailed));
     }
-    exchange.down.switch(exchange.request.head, answer);
-    exchange.outcome.status = answer.status;
-    exchange.guard.watch().waits(Waiting::ForRoom);
-    match exchange.guard.within(poll_fn(|cx| exchange.down.poll_flush(cx))).await {
-        Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
-        Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
-    }
-    exchange.outcome.switched = Some(lease);
-    Ok(())
+    exchange.switch(answer, Switched::of(lease, idle)).await
 }

@@ -12,7 +12,7 @@ use crate::boxed::boxed;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
-use crate::site::{Auth, Basic, By, Limited, Route};
+use crate::site::{Auth, Basic, By, Gatekeeper, Limited, Route};
 
 impl<'s> Serving<'s> {
     /// Whether it may.
@@ -47,9 +47,15 @@ impl<'s> Serving<'s> {
         head: &RequestHead,
         client: IpAddr,
     ) -> Result<Arc<str>, Refusal<'s>> {
-        let challenge =
-            || Refusal { advice: Advice::Challenge(&auth.realm), ..Refusal::of(Fault::Unauthorized) };
-        let mut said = head.fields.named(b"authorization");
+        let (field, fault, advice) = match auth.to {
+            Gatekeeper::Site => (&b"authorization"[..], Fault::Unauthorized, Advice::Challenge(&auth.realm)),
+            Gatekeeper::Proxy => {
+                let advice = Advice::ProxyChallenge(&auth.realm);
+                (&b"proxy-authorization"[..], Fault::ProxyUnauthorized, advice)
+            }
+        };
+        let challenge = || Refusal { advice, ..Refusal::of(fault) };
+        let mut said = head.fields.named(field);
         let (Some(credentials), None) = (said.next(), said.next()) else { return Err(challenge()) };
         let now = self.guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {

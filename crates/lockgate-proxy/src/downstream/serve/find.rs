@@ -33,7 +33,7 @@ impl<'s> Serving<'s> {
     ) -> Result<Found<'s>, Refusal<'static>> {
         let Serving { connection, sites, .. } = self;
         let trusted = self.asking.client.is_trusted();
-        if head.method == Method::Connect {
+        if head.method == Method::Connect && !sites.tunnels {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
         let name = asked.authority.as_ref().map(|authority| authority.name());
@@ -46,6 +46,12 @@ impl<'s> Serving<'s> {
         connection.worker.cells.http.site(Some(sites.sites[site].place)).in_flight.inc();
         if secure && sites.sites[site].tls_rules != connection.rules {
             return Err(Refusal::because(Fault::Misdirected, "the host has other rules of TLS"));
+        }
+        if sites.tunnels {
+            let nowhere = |_| Refusal::because(Fault::NotFound, "no route");
+            let found = sites.router.route(site, head.method_name(), b"/").map_err(nowhere)?;
+            let route = &sites.routes[found.route];
+            return Ok(Found { route, pattern: found.pattern, preflight: None });
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
         if asked.secure == Some(true) && !secure && !trusted {

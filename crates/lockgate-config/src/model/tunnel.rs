@@ -1,0 +1,91 @@
+//! Tunnels: who may have them, and where they may lead.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::{
+    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Timeouts, Tls,
+};
+use crate::place::At;
+
+/// One `[tunnel."ADDR"]` table: a listener whose clients say where their bytes go (CONNECT).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tunnel {
+    /// The key as written.
+    pub name: String,
+    /// Where it was written.
+    pub at: At,
+    /// The address that it listens on.
+    pub listen: ListenAddr,
+    /// TLS towards clients, with `[tls]` merged in; `None` is plain HTTP.
+    pub tls: Option<Tls>,
+    /// What is spoken with clients, never empty, each once: with TLS `H2` and `Http1`, best first; without `Http1` and
+    /// `H2c`, in this order.
+    pub protocols: Vec<Protocol>,
+    /// Whether a PROXY header is expected from the client.
+    pub accept_proxy: AcceptProxy,
+    /// Who may come; empty is everybody.
+    pub clients: Vec<Cidr>,
+    /// Where tunnels may lead; never empty.
+    pub allow: Vec<TargetRule>,
+    /// Where they may not, whatever `allow` says.
+    pub deny: Vec<TargetRule>,
+    /// Whether they may lead to addresses that are not public.
+    pub private: bool,
+    /// A password that clients must bring.
+    pub auth: Option<BasicAuth>,
+    /// How often tunnels may be asked for.
+    pub limit: Option<RateLimit>,
+    /// Tunnels at once of one client; `None` is no limit.
+    pub max_per_client: Option<usize>,
+    /// Tunnels at once of one user; `None` is no limit.
+    pub max_per_user: Option<usize>,
+    /// After how long a tunnel ends; `None` is never.
+    pub max_lifetime: Option<Duration>,
+    /// After how many bytes a tunnel ends, both ways together; `None` is never.
+    pub max_bytes: Option<u64>,
+    /// The PROXY header that is sent to the target.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// How old the addresses of a name may be.
+    pub dns_ttl: Duration,
+    /// Deadlines, with the global ones merged in.
+    pub timeouts: Timeouts,
+}
+
+/// Some targets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TargetRule {
+    /// Which hosts.
+    pub named: TargetName,
+    /// Which of their ports; never empty, and without 0.
+    pub ports: Vec<RangeInclusive<u16>>,
+}
+
+/// How a rule names hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetName {
+    /// By their names; never an IP address.
+    Host(Host),
+    /// By their addresses.
+    Network(Cidr),
+}
+
+impl fmt::Display for TargetRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.named {
+            TargetName::Host(host) => write!(f, "{host}:")?,
+            TargetName::Network(network) if network.addr().is_ipv6() => write!(f, "[{network}]:")?,
+            TargetName::Network(network) => write!(f, "{network}:")?,
+        }
+        for (place, range) in self.ports.iter().enumerate() {
+            let comma = if place > 0 { "," } else { "" };
+            match (*range.start(), *range.end()) {
+                (1, u16::MAX) => write!(f, "{comma}*")?,
+                (first, last) if first == last => write!(f, "{comma}{first}")?,
+                (first, last) => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
+    }
+}

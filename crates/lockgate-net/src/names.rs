@@ -1,0 +1,199 @@
+//! Addresses of host names that clients ask for: looked up off the workers, kept for a while, asked for once at a time.
+//!
+//! Uses the system's getaddrinfo, so `/etc/hosts`, `nsswitch.conf` and search domains count. It tells no TTL: whoever asks
+//! says how old an answer may be. Does not know which names are allowed, and does not dial. The names of endpoints are few,
+//! known beforehand and kept up to date by others.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{oneshot, watch};
+
+use crate::threads::Threads;
+
+/// A name server that does not answer is waited for up to half a minute (resolv.conf(5)), and getaddrinfo cannot be
+/// interrupted: so many names may hang at once before others have to wait. A thread that waits costs some 20 KB.
+const THREADS: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+/// Names that are kept, in each of two generations.
+const KEPT: usize = 4096;
+/// Addresses of one name that are kept; nobody would try more.
+const ADDRESSES: usize = 32;
+/// For how long the lack of an answer is one. Short: it may be a name server that was just restarted.
+const FAILED_FOR: Duration = Duration::from_secs(5);
+
+/// The addresses of a name, in the order of the system's preference (RFC 6724).
+pub type Addresses = Arc<[IpAddr]>;
+
+type Found = Result<Addresses, NameError>;
+type Lookup = Box<dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync>;
+
+/// Why a name has no addresses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    /// It does not resolve, or the name server does not answer; what the system says of it.
+    #[error("{0}")]
+    Failed(Arc<str>),
+    /// Too many names are being looked up.
+    #[error("too many names are being looked up")]
+    Busy,
+}
+
+/// What is known of names, for the process.
+pub struct Names {
+    threads: Arc<Threads>,
+    lookup: Lookup,
+    kept: Mutex<Kept>,
+}
+
+/// Two generations: when the younger is full the older is forgotten, which costs the same however many there are. Clients
+/// choose the names, so they are hashed by what nobody can foresee (SipHash, that of the library).
+#[derive(Default)]
+struct Kept {
+    young: HashMap<Box<str>, Entry>,
+    old: HashMap<Box<str>, Entry>,
+}
+
+enum Entry {
+    /// It is being looked up.
+    Asked {
+        answer: watch::Receiver<Option<Found>>,
+        /// While it is here the job is wanted.
+        _job: oneshot::Receiver<()>,
+    },
+    Known {
+        found: Found,
+        at: Instant,
+    },
+}
+
+impl Names {
+    /// Knows nothing yet; asks the system.
+    pub fn new() -> Arc<Self> {
+        Self::asking(Box::new(ask_system))
+    }
+
+    fn asking(lookup: Lookup) -> Arc<Self> {
+        Arc::new(Self { threads: Threads::new("names", THREADS), lookup, kept: Mutex::default() })
+    }
+
+    /// What is known of `host`, in lower case, and not older than `fresh`. `None` when it has to be looked up.
+    ///
+    /// # Errors
+    /// When it was looked up in vain a moment ago.
+    pub fn known(&self, host: &str, fresh: Duration) -> Option<Result<Addresses, NameError>> {
+        self.kept().known(host, fresh)
+    }
+
+    /// The addresses of `host`, in lower case: what is known if that is not older than `fresh`, else what the system says
+    /// now. Whoever asks meanwhile waits for the same answer. Dropping the future leaves the others theirs.
+    ///
+    /// # Errors
+    /// When it has none, or too many others are being looked up.
+    pub async fn look_up(self: &Arc<Self>, host: &str, fresh: Duration) -> Result<Addresses, NameError> {
+        let mut answer = match self.begin(host, fresh) {
+            Begun::Known(found) => return found,
+            Begun::Asked(answer) => answer,
+        };
+        let found = answer.wait_for(Option::is_some).await.ok().and_then(|found| found.clone());
+        // Without an answer nobody has looked.
+        found.unwrap_or(Err(NameError::Busy))
+    }
+
+    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again.
+    pub fn doubt(&self, host: &str) {
+        let mut kept = self.kept();
+        let Kept { young, old } = &mut *kept;
+        for generation in [young, old] {
+            if let Some(Entry::Known { .. }) = generation.get(host) {
+                generation.remove(host);
+            }
+        }
+    }
+
+    fn begin(self: &Arc<Self>, host: &str, fresh: Duration) -> Begun {
+        let mut kept = self.kept();
+        if let Some(found) = kept.known(host, fresh) {
+            return Begun::Known(found);
+        }
+        if let Some(Entry::Asked { answer, .. }) = kept.find(host) {
+            return Begun::Asked(answer.clone());
+        }
+        let (tell, answer) = watch::channel(None);
+        let (names, name): (_, Box<str>) = (Arc::clone(self), host.into());
+        let job = move || {
+            let found = match (names.lookup)(&name) {
+                Ok(found) if found.is_empty() => Err(NameError::Failed("it has no address".into())),
+                Ok(found) => Ok(distinct(found)),
+                Err(error) => Err(NameError::Failed(error.to_string().into())),
+            };
+            names.kept().keep(name, Entry::Known { found: found.clone(), at: Instant::now() });
+            // Whoever asked may have gone meanwhile.
+            let _ = tell.send(Some(found));
+        };
+        let Ok(job) = self.threads.submit(job) else { return Begun::Known(Err(NameError::Busy)) };
+        kept.keep(host.into(), Entry::Asked { answer: answer.clone(), _job: job });
+        Begun::Asked(answer)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Held for one look-up in a table, never over a wait.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Begun {
+    Known(Found),
+    Asked(watch::Receiver<Option<Found>>),
+}
+
+impl Kept {
+    fn find(&self, host: &str) -> Option<&Entry> {
+        self.young.get(host).or_else(|| self.old.get(host))
+    }
+
+    fn known(&self, host: &str, fresh: Duration) -> Option<Found> {
+        let Some(Entry::Known { found, at }) = self.find(host) else { return None };
+        let fresh = if found.is_ok() { fresh } else { fresh.min(FAILED_FOR) };
+        (at.elapsed() < fresh).then(|| found.clone())
+    }
+
+    fn keep(&mut self, host: Box<str>, entry: Entry) {
+        if self.young.len() >= KEPT && !self.young.contains_key(&host) {
+            let forgotten = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+            // What is being looked up is waited for, and there are never many of them.
+            let asked = |(_, entry): &(Box<str>, Entry)| matches!(entry, Entry::Asked { .. });
+            self.young = forgotten.into_iter().filter(asked).collect();
+        }
+        self.old.remove(&host);
+        self.young.insert(host, entry);
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.kept();
+        f.debug_struct("Names").field("kept", &(kept.young.len() + kept.old.len())).finish_non_exhaustive()
+    }
+}
+
+fn ask_system(host: &str) -> io::Result<Vec<IpAddr>> {
+    Ok((host, 0).to_socket_addrs()?.map(|address: SocketAddr| address.ip()).collect())
+}
+
+fn distinct(found: Vec<IpAddr>) -> Addresses {
+    let mut distinct = Vec::with_capacity(found.len().min(ADDRESSES));
+    for address in found {
+        if distinct.len() < ADDRESSES && !distinct.contains(&address) {
+            distinct.push(address);
+        }
+    }
+    distinct.into()
+}
+
+#[cfg(test)]
+mod tests;

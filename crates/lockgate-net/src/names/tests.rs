@@ -1,0 +1,133 @@
+//! Names and their addresses, with a system that answers as it is told.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use super::*;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn block_on<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test)
+}
+
+fn addresses(list: &[&str]) -> Vec<IpAddr> {
+    list.iter().map(|address| address.parse().unwrap()).collect()
+}
+
+/// Answers 192.0.2.1, 192.0.2.2 and so on, one after the other; says how often it was asked.
+fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let names = Names::asking(Box::new(move |_| {
+        let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(vec![IpAddr::from([192, 0, 2, u8::try_from(number).unwrap()])])
+    }));
+    (names, asked)
+}
+
+#[test]
+fn an_answer_is_used_again_until_it_is_too_old_for_who_asks() {
+    block_on(async {
+        let (names, asked) = counting();
+        let first = names.look_up("a.test", HOUR).await.unwrap();
+        assert_eq!(*first, addresses(&["192.0.2.1"])[..]);
+        assert_eq!(names.look_up("a.test", HOUR).await.unwrap(), first);
+        assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        let second = names.look_up("a.test", Duration::ZERO).await.unwrap();
+        assert_eq!(*second, addresses(&["192.0.2.2"])[..]);
+    });
+}
+
+#[test]
+fn who_asks_meanwhile_waits_for_the_same_answer() {
+    block_on(async {
+        let (go, wait) = mpsc::channel::<()>();
+        let (wait, asked) = (Mutex::new(wait), Arc::new(AtomicUsize::new(0)));
+        let counter = Arc::clone(&asked);
+        let names = Names::asking(Box::new(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            wait.lock().unwrap().recv().unwrap();
+            Ok(addresses(&["192.0.2.1"]))
+        }));
+        let begun: Vec<_> = (0..3).map(|_| names.begin("a.test", HOUR)).collect();
+        go.send(()).unwrap();
+        for one in begun {
+            let Begun::Asked(mut answer) = one else { panic!("nothing is known yet") };
+            assert!(answer.wait_for(Option::is_some).await.unwrap().as_ref().unwrap().is_ok());
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
+    block_on(async {
+        let names = Names::asking(Box::new(|host| match host {
+            "empty.test" => Ok(Vec::new()),
+            _ => Err(io::Error::other("no such host")),
+        }));
+        for (host, says) in [("a.test", "no such host"), ("empty.test", "it has no address")] {
+            let error = names.look_up(host, HOUR).await.unwrap_err();
+            assert_eq!(error.to_string(), says);
+            assert_eq!(names.known(host, HOUR), Some(Err(error)));
+            assert_eq!(names.known(host, Duration::ZERO), None);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_reached_is_looked_up_again() {
+    block_on(async {
+        let (names, asked) = counting();
+        names.look_up("a.test", HOUR).await.unwrap();
+        names.doubt("a.test");
+        assert_eq!(names.known("a.test", HOUR), None);
+        names.look_up("a.test", HOUR).await.unwrap();
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    });
+}
+
+#[test]
+fn however_many_names_are_asked_for_few_are_kept() {
+    let mut kept = Kept::default();
+    let known = || Entry::Known { found: Ok(distinct(addresses(&["192.0.2.1"]))), at: Instant::now() };
+    for number in 0..10 * KEPT {
+        kept.keep(number.to_string().into(), known());
+        assert!(kept.young.len() <= KEPT && kept.old.len() <= KEPT);
+    }
+    assert!(kept.known(&(10 * KEPT - 1).to_string(), HOUR).is_some());
+    assert!(kept.known("0", HOUR).is_none());
+}
+
+#[test]
+fn what_is_being_looked_up_is_not_forgotten() {
+    let mut kept = Kept::default();
+    let (_tell, answer) = watch::channel(None);
+    let (_done, job) = oneshot::channel();
+    kept.keep("slow.test".into(), Entry::Asked { answer, _job: job });
+    for number in 0..10 * KEPT {
+        kept.keep(
+            number.to_string().into(),
+            Entry::Known { found: Err(NameError::Busy), at: Instant::now() },
+        );
+    }
+    assert!(matches!(kept.find("slow.test"), Some(Entry::Asked { .. })));
+}
+
+#[test]
+fn addresses_are_few_and_each_is_there_once() {
+    let many: Vec<IpAddr> = (0..=255).flat_map(|last| [IpAddr::from([192, 0, 2, last]); 2]).collect();
+    let distinct = distinct(many);
+    assert_eq!(distinct.len(), ADDRESSES);
+    assert_eq!(distinct[1], IpAddr::from([192, 0, 2, 1]));
+}
+
+#[test]
+fn the_system_knows_localhost() {
+    block_on(async {
+        let found = Names::new().look_up("localhost", HOUR).await.unwrap();
+        assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
+    });
+}

@@ -1,0 +1,250 @@
+//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and says so.
+//!
+//! Each address that a name stands for is asked about, and only those that may be are dialled. Does not move bytes: both
+//! connections are joined by whoever runs the client's.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use lockgate_http::head::{BodyLength, ResponseHead};
+use lockgate_http::target::Authority;
+use lockgate_net::dial::{self, interleave, is_exhaustion};
+use lockgate_net::names::{Addresses, NameError, Names};
+use lockgate_net::proxy_protocol::Version as ProxyVersion;
+use lockgate_net::socket::Socket;
+use lockgate_net::stream::Stream;
+
+use crate::access_log::{Cause, Side};
+use crate::admit::targets::{Refused, Targets};
+use crate::answer::Fault;
+use crate::clock::Clock;
+use crate::exchange::{Bounds, Downstream, Exchange, Failure, Shares, Switched, lap};
+use crate::h1::Link;
+use crate::limits::{self, AtOnce, PerClient};
+use crate::upstream::{Endpoint, Place, Wire};
+
+/// Addresses of one name that are tried, at the most.
+const ATTEMPTS: usize = 8;
+/// Ticks between two attempts: the 250 ms that RFC 8305 §5 asks for, as well as ticks can tell.
+const PAUSE: u32 = 3;
+
+/// What is done with requests for tunnels.
+#[derive(Debug)]
+pub struct Connect {
+    /// Where they may lead.
+    pub targets: Targets,
+    /// What is known of names; all listeners share it.
+    pub names: Arc<Names>,
+    /// How old may be what is known.
+    pub fresh: Duration,
+    /// For the look-up of a name, and again for connecting to its addresses.
+    pub connect: Duration,
+    /// What tunnels are held to.
+    pub bounds: Bounds,
+    /// The PROXY header that targets are sent, if any.
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// Names that one client may have looked up at once: one that asks for what no name server answers must not take
+    /// the time of the others. All listeners share it.
+    pub look_ups: Arc<PerClient>,
+    /// Tunnels that one client may have at once, if that is limited.
+    pub per_client: Option<Arc<AtOnce<IpAddr>>>,
+    /// Tunnels that one user may have at once, if that is limited.
+    pub per_user: Option<Arc<AtOnce<Arc<str>>>>,
+}
+
+impl Connect {
+    /// Opens the tunnel that the request asks for.
+    ///
+    /// # Errors
+    /// When it is malformed, may not lead there, or cannot; nothing was answered then.
+    pub async fn run<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        user: Option<&Arc<str>>,
+    ) -> Result<(), Failure> {
+        let (host, port) = target(exchange)?;
+        let shares = self.shares(exchange.request.values.client, user)?;
+        let mut clock = exchange.began;
+        let addresses = self.addresses(exchange, &host, port).await?;
+        let began = Instant::now();
+        let (socket, address) = self.dial(exchange, &host, &addresses).await?;
+        exchange.outcome.leased(lap(&mut clock), Some(began.elapsed()));
+        let endpoint =
+            Arc::new(Endpoint::new(address.to_string(), address.ip().to_string(), Place::Ip(address), None));
+        exchange.outcome.endpoint = Some(Arc::clone(&endpoint));
+        let stream = Stream::new(socket, None, Vec::new());
+        let mut up = Box::new(Link::new(stream, &exchange.request.worker.blocks, &[]));
+        if let Some(version) = self.proxy_protocol {
+            up.writer.head().extend_from_slice(&(exchange.introduction)(version));
+            let Link { stream, writer, .. } = &mut *up;
+            match exchange.guard.within(poll_fn(|cx| writer.poll_flush(cx, stream))).await {
+                Ok(sent) => {
+                    sent.map_err(|error| Failure::because(Fault::TargetRefused, error.to_string()))?;
+                }
+                Err(cut) => return Err(Failure::cut(cut, Fault::TargetTimeout)),
+            }
+        }
+        let (hold, in_flight) = (endpoint.count(), endpoint.begin());
+        let switched = Switched { up: Wire::H1(up), hold, in_flight, bounds: self.bounds, shares };
+        exchange.switch(&ResponseHead::of(200), switched).await
+    }
+
+    fn shares(&self, client: IpAddr, user: Option<&Arc<str>>) -> Result<Shares, Failure> {
+        let full = |whose| Failure::because(Fault::TooManyRequests, whose);
+        let mut shares = Shares::default();
+        if let Some(table) = &self.per_client {
+            let share = table.take(&limits::client(client));
+            shares.client = Some(share.ok_or_else(|| full("tunnels of this client"))?);
+        }
+        if let Some((table, user)) = self.per_user.as_ref().zip(user) {
+            let share = table.take(user);
+            shares.user = Some(share.ok_or_else(|| full("tunnels of this user"))?);
+        }
+        Ok(shares)
+    }
+
+    /// Those of the target's addresses that a tunnel may lead to.
+    async fn addresses<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        host: &str,
+        port: u16,
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let refused = |refused: Refused| {
+            let fault = match refused {
+                Refused::Denied | Refused::NotAllowed => Fault::TargetForbidden,
+                Refused::Private(_) => Fault::TargetPrivate,
+            };
+            Failure::because(fault, refused.to_string())
+        };
+        if let Some(ip) = literal(host) {
+            let address = SocketAddr::new(ip, port);
+            self.targets.admit(host, address).map_err(refused)?;
+            return Ok(vec![address]);
+        }
+        self.targets.may_look_up(host, port).map_err(refused)?;
+        let found = self.look_up(exchange, host).await?;
+        let mut why = None;
+        let mut admitted = Vec::new();
+        for ip in found.iter() {
+            let address = SocketAddr::new(*ip, port);
+            match self.targets.admit(host, address) {
+                Ok(()) => admitted.push(address),
+                Err(error) => why = Some(error),
+            }
+        }
+        if let (true, Some(why)) = (admitted.is_empty(), why) {
+            return Err(refused(why));
+        }
+        let mut addresses = interleave(admitted);
+        addresses.truncate(ATTEMPTS);
+        Ok(addresses)
+    }
+
+    async fn look_up<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        host: &str,
+    ) -> Result<Addresses, Failure> {
+        let found = match self.names.known(host, self.fresh) {
+            Some(found) => found,
+            None => {
+                let busy = || Failure::because(Fault::TooManyRequests, "names that are being looked up");
+                let mut place = self.look_ups.enter(exchange.request.values.client).ok_or_else(busy)?;
+                let asked = async {
+                    place.wait().await;
+                    self.names.look_up(host, self.fresh).await
+                };
+                while_wanted(exchange, self.connect, Fault::TargetDnsTimeout, asked).await?
+            }
+        };
+        found.map_err(|error| match error {
+            NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
+            NameError::Busy => Failure::because(Fault::QueueFull, error.to_string()),
+        })
+    }
+
+    async fn dial<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        host: &str,
+        addresses: &[SocketAddr],
+    ) -> Result<(Socket, SocketAddr), Failure> {
+        let clock = exchange.guard.clock();
+        let dialled = dial::race(addresses, || ticks(clock));
+        let dialled = while_wanted(exchange, self.connect, Fault::TargetTimeout, dialled).await;
+        let unreachable = match &dialled {
+            Ok(Ok(_)) => false,
+            Ok(Err(error)) => !is_exhaustion(error),
+            Err(failure) => failure.fault == Some(Fault::TargetTimeout),
+        };
+        if unreachable {
+            // Perhaps it has moved.
+            self.names.doubt(host);
+        }
+        dialled?.map_err(|error| {
+            let fault = match error.kind() {
+                _ if is_exhaustion(&error) => Fault::Exhausted,
+                io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Fault::TargetRefused,
+                io::ErrorKind::TimedOut => Fault::TargetTimeout,
+                _ => Fault::TargetUnroutable,
+            };
+            Failure::because(fault, error.to_string())
+        })
+    }
+}
+
+/// Whom a request for a tunnel is for: a name in lower case or an address, and a port.
+fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
+    let malformed = |why| Err(Failure::because(Fault::Malformed, why));
+    if exchange.request.length != BodyLength::Empty {
+        // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the tunnel.
+        return malformed("CONNECT with a body");
+    }
+    match exchange.request.asked.authority {
+        Some(authority @ Authority { port: Some(1..), .. }) => {
+            Ok((authority.name().into_owned(), authority.port.unwrap_or_default()))
+        }
+        _ => malformed("CONNECT to port 0"),
+    }
+}
+
+/// The address that `host` is, if it is one.
+fn literal(host: &str) -> Option<IpAddr> {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+/// Waits for `future` as long as it may take and the client is there; `late` is what it means when it takes longer.
+async fn while_wanted<D: Downstream, F: Future>(
+    exchange: &mut Exchange<'_, D>,
+    limit: Duration,
+    late: Fault,
+    future: F,
+) -> Result<F::Output, Failure> {
+    let Exchange { guard, down, .. } = exchange;
+    guard.phase(limit);
+    let mut future = pin!(future);
+    let waited = guard.within(poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => down.poll_gone(cx).map(|()| None),
+    }));
+    match waited.await {
+        Ok(Some(output)) => Ok(output),
+        Ok(None) => Err(Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited")),
+        Err(cut) => Err(Failure::cut(cut, late)),
+    }
+}
+
+async fn ticks(clock: &Clock) {
+    for _ in 0..PAUSE {
+        clock.next_tick().await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Tunnels as they run: each listener is one site for any host, whose one route opens them.
+
+use std::sync::Arc;
+
+use lockgate_config as config;
+use lockgate_config::{Host, TargetName, TargetRule};
+use lockgate_net::names::Names;
+use lockgate_proxy::action::connect::Connect;
+use lockgate_proxy::admit::networks::Networks;
+use lockgate_proxy::admit::targets::{Named, Rule, Targets};
+use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::exchange::Bounds;
+use lockgate_proxy::limits::{AtOnce, PerClient};
+use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
+use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
+
+use super::sites::{heads, http2};
+use super::{Assembler, Planned, accept_proxy, address, options, pools, rules};
+
+/// Names that one client may have looked up at once: half of what may hang before all wait. A browser that is opened with
+/// all of its tabs asks for fewer.
+const LOOK_UPS: usize = 32;
+
+/// What tunnels of all listeners share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    names: Arc<Names>,
+    look_ups: Arc<PerClient>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { names: Names::new(), look_ups: PerClient::new(LOOK_UPS) }
+    }
+}
+
+impl Assembler<'_> {
+    /// A listener whose clients have tunnels; `place` is its place among the process's sites.
+    pub(super) fn tunnel(&mut self, tunnel: &config::Tunnel, place: usize) -> Option<Planned> {
+        let config = self.config;
+        let tls = tunnel.tls.as_ref().map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls));
+        let auth = match &tunnel.auth {
+            Some(auth) => self.sites.guards.basic(&mut self.mistakes, auth).map(Some),
+            None => Some(None),
+        };
+        let tls = match tls {
+            None => None,
+            Some(tls) => Some(tls?.into()),
+        };
+        let auth = auth?.map(|auth| site::Auth::Basic(site::Basic { to: Gatekeeper::Proxy, ..auth }));
+        let limit = tunnel.limit.as_ref().map(|limit| self.sites.guards.limit(limit));
+        let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
+        let route = site::Route {
+            name: String::new(),
+            action: Action::Connect(Box::new(self.connect(tunnel))),
+            rules: Rules { networks, limit, auth, ..rules::bare(&config.rates) },
+        };
+        let rule = route::Rule { method: None, pattern: Pattern::everything(), value: 0 };
+        let any = SiteRoutes { hosts: vec![HostPattern::Any], routes: vec![rule] };
+        let (router, _) = Router::build(vec![any]).ok()?;
+        let site = site::Site {
+            name: tunnel.name.clone(),
+            place,
+            log: site::SiteLog::Shared,
+            pages: Arc::default(),
+            tls_rules: 0,
+        };
+        let sites = site::Sites {
+            router,
+            sites: vec![site],
+            routes: vec![route],
+            limits: heads(&config.limits),
+            head: config.timeouts.head,
+            idle: config.timeouts.idle,
+            requests: config.limits.requests.unwrap_or(u64::MAX),
+            rates: rules::rates(&config.rates),
+            http2: http2(&config.http2),
+            tunnels: true,
+            http1: tunnel.protocols.contains(&config::Protocol::Http1),
+            h2c: tunnel.protocols.contains(&config::Protocol::H2c),
+        };
+        let listener = Listener {
+            name: tunnel.name.clone(),
+            tls,
+            accept_proxy: accept_proxy(tunnel.accept_proxy),
+            handshake: tunnel.timeouts.handshake,
+            service: Service::Http(Box::new(sites)),
+        };
+        Some(Planned {
+            listener: Arc::new(listener),
+            address: address(&tunnel.listen),
+            // Clients speak first, with TLS and without.
+            options: options(&config.socket, Some(tunnel.timeouts.handshake)),
+            alpn: tunnel.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
+            plain: if tunnel.tls.is_none() { tunnel.protocols.clone() } else { Vec::new() },
+            at: tunnel.at.clone(),
+        })
+    }
+
+    fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
+        let Shared { names, look_ups } = self.tunnels.clone();
+        let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
+        Connect {
+            targets: Targets::new(rules(&tunnel.allow), rules(&tunnel.deny), tunnel.private),
+            names,
+            fresh: tunnel.dns_ttl,
+            connect: tunnel.timeouts.connect,
+            bounds: Bounds {
+                idle: tunnel.timeouts.tunnel_idle,
+                keepalive: self.config.socket.keepalive,
+                lifetime: tunnel.max_lifetime,
+                bytes: tunnel.max_bytes,
+            },
+            proxy_protocol: tunnel.proxy_protocol.map(pools::version),
+            look_ups,
+            per_client: tunnel.max_per_client.map(AtOnce::new),
+            per_user: tunnel.max_per_user.map(AtOnce::new),
+        }
+    }
+}
+
+fn rule(written: &TargetRule) -> Rule {
+    let named = match &written.named {
+        TargetName::Host(Host::Any) => Named::Any,
+        TargetName::Host(Host::Exact(host)) => Named::Exact(host.clone()),
+        TargetName::Host(Host::Under(host)) => Named::Under(host.clone()),
+        TargetName::Network(network) => Named::Network(network.addr(), network.prefix()),
+    };
+    Rule { named, ports: written.ports.clone() }
+}
