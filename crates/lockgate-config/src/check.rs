@@ -24,7 +24,7 @@ use crate::tunnel_rule::TunnelRule;
 use places::{elsewhere, example, join, reading, short};
 
 pub(crate) use answers::media_range;
-pub(crate) use http::WrittenLimit;
+pub(crate) use http::{WrittenLimit, statuses};
 pub(crate) use tables::{Id, Keyed, Named, is_table_name};
 
 mod answers;

@@ -16,8 +16,6 @@ const LATER: &[(&str, &str)] = &[
     ("balance.sticky", BALANCE),
     ("pool.*.eject", "write health: what fails its checks is taken out"),
     ("pool.*.slow_start", "remove it"),
-    ("health.tcp", "write health = \"tcp\""),
-    ("health.send", "write health = \"tcp\", or a path"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.shape", "remove it"),
@@ -186,6 +184,17 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["health_check", "healthcheck", "check", "option_httpchk"],
         "write health = \"/health\" in [pool.NAME]",
+    ),
+    (
+        &[
+            "tcp_check",
+            "tcp_check_send",
+            "tcp_check_expect",
+            "send_string",
+            "option_tcp_check",
+            "option_redis_check",
+        ],
+        "write health = { tcp = true, send = \"PING\\r\\n\", expect = \"PONG\" } in [pool.NAME]",
     ),
     (&["lb_policy", "lb", "loadbalancer", "policy_lb"], "write balance = \"least\" in [pool.NAME]"),
     (

@@ -301,7 +301,18 @@ fn a_pool_says_how_its_endpoints_are_chosen_checked_and_spoken_to() {
     assert_eq!((health.fall, health.rise, health.every), (3, 2, Duration::from_secs(2)));
     assert_eq!(pool.maintenance.map(|answer| answer.status), Some(503));
     let short = |value: &str| self::pool(&format!("health = {value}\ntls = {{}}")).health.unwrap();
-    assert_eq!(short("\"tcp\"").probe, Probe::Tcp);
+    let tcp =
+        |send: &str, expect: Option<&str>| Probe::Tcp { send: send.into(), expect: expect.map(Into::into) };
+    for (written, probe) in [
+        ("\"tcp\"", tcp("", None)),
+        ("{ tcp = true }", tcp("", None)),
+        ("{ every = \"1s\" }", tcp("", None)),
+        ("{ tcp = true, send = \"PING\\r\\n\\u0000\", expect = \"200\" }", tcp("PING\r\n\0", Some("200"))),
+        ("{ send = \"x\" }", tcp("x", None)),
+        ("{ tcp = true, expect = \"220 \" }", tcp("", Some("220 "))),
+    ] {
+        assert_eq!(short(written).probe, probe, "{written}");
+    }
     assert_eq!(short("\"/h\""), short("{ path = \"/h\", expect = \"200-399\" }"));
     assert!(short("\"/h\"").tls.is_some());
 }
@@ -346,7 +357,7 @@ fn a_check_by_grpc_asks_about_the_server_or_a_service() {
     };
     assert_eq!(probe("true"), Some(Probe::Grpc { service: String::new() }));
     assert_eq!(probe("\"shop.Cart\""), Some(Probe::Grpc { service: "shop.Cart".into() }));
-    assert_eq!(probe("false"), Some(Probe::Tcp));
+    assert_eq!(probe("false"), Some(Probe::Tcp { send: String::new(), expect: None }));
 }
 
 #[test]

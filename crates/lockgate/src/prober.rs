@@ -19,7 +19,7 @@ use crate::background::Background;
 
 pub(crate) use channel::Channel;
 use check::Wrong;
-pub(crate) use check::{Ask, Check, Request};
+pub(crate) use check::{Ask, Check, Request, Script};
 
 /// The members of pools that are to be checked; [`Prober::start`] begins with it.
 #[derive(Default)]

@@ -197,7 +197,8 @@ fn limit_key(text: &str) -> Option<LimitKey> {
     }
 }
 
-fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
+/// One status or a range of them.
+pub(crate) fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
     let status = |text: &str| {
         let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<u16>().ok().filter(|status| digits && (100..600).contains(status))

@@ -110,6 +110,22 @@ const HEALTH: &[Key] = &[
          its services; well is `SERVING`. Only with `protocol = \"h2\"` or `\"h2c\"`, and without `path`.",
     )
     .around(r#"protocol = "h2c""#),
+    Key::new(
+        "tcp",
+        Bool,
+        Absent("`true` without `path` and `grpc`"),
+        "true",
+        "Asks whether a connection comes about, TLS included, and by `send` and `expect` what is said on it. Without `path`.",
+    )
+    .with(r#"expect = "PONG""#),
+    Key::new(
+        "send",
+        Body,
+        Absent("nothing"),
+        r#""PING\r\n""#,
+        "What is sent on a connection of `tcp`, byte for byte; `\\r\\n` and `\\u0000` are those of TOML.",
+    )
+    .with("tcp = true"),
     Key::new("method", Method, Is(r#""GET""#), r#""HEAD""#, "The method of the request.")
         .with(r#"path = "/health""#),
     Key::new("every", Duration { min: 10 }, Is(r#""2s""#), r#""5s""#, "From one check to the next."),
@@ -130,10 +146,11 @@ const HEALTH: &[Key] = &[
     ),
     Key::new(
         "expect",
-        Either(&[Statuses, List { of: &Statuses, least: 1 }]),
-        Is(r#""200-399""#),
+        Either(&[Body, List { of: &Statuses, least: 1 }]),
+        Absent("`\"200-399\"`, of `tcp` nothing"),
         r#"["200-299", "401"]"#,
-        "The statuses that count as success.",
+        "The statuses that count as success; of `tcp` a text that must come within the first 64 KB, such as `\"PONG\"`. \
+         Without `send` the endpoint speaks first.",
     )
     .with(r#"path = "/health""#),
     Key::new(

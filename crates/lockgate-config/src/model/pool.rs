@@ -84,8 +84,13 @@ pub struct Health {
 /// What a check asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Probe {
-    /// Whether a connection comes about, TLS included.
-    Tcp,
+    /// Whether a connection comes about, TLS included, and what is said on it.
+    Tcp {
+        /// What is sent; empty is nothing.
+        send: String,
+        /// What must come, within the first 64 KB; never empty, and `None` is nothing.
+        expect: Option<String>,
+    },
     /// A request, over the protocol of the pool; without TLS, or with a TLS of its own, HTTP/2 stays HTTP/2.
     Http {
         /// Its target.

@@ -11,7 +11,7 @@ use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{Balance, Endpoint, Keeping, Member, Place, Pool, Queue, Retry, Settings};
 
 use super::{Mistakes, tls};
-use crate::prober::{Ask, Check, Prober, Request};
+use crate::prober::{Ask, Check, Prober, Request, Script};
 use crate::resolver::Resolver;
 
 /// The pools that something uses, as they are met.
@@ -110,7 +110,10 @@ impl Pools {
         };
         let ask = match &written.probe {
             config::Probe::Grpc { service } => Ask::Grpc(service.clone()),
-            config::Probe::Tcp => Ask::Connection,
+            config::Probe::Tcp { send, expect } => Ask::Connection(Script {
+                send: send.clone().into_bytes(),
+                expect: expect.as_ref().map(|expect| expect.clone().into_bytes()),
+            }),
             config::Probe::Http { path, method, expect, body } => {
                 let request = Request {
                     method: method.clone(),

@@ -153,7 +153,9 @@ fn route(config: &Config, route: &Route) -> Value {
                 "endpoint_tls": pool.tls.is_some(),
                 "endpoint_protocol": pool.protocol.name(),
                 "check": pool.health.as_ref().map(|health| match &health.probe {
-                    Probe::Tcp => format!("tcp every {:?}", health.every),
+                    Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {:?}", health.every),
+                    // What is sent may hold a password.
+                    Probe::Tcp { .. } => format!("what is said over tcp every {:?}", health.every),
                     Probe::Grpc { service } if service.is_empty() => {
                         format!("the gRPC health protocol every {:?}", health.every)
                     }

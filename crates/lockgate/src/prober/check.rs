@@ -27,6 +27,8 @@ use super::channel::Channel;
 
 /// Bytes of a body that are looked through for what is expected.
 const BODY_MAX: usize = 64 * 1024;
+/// The same of what is said on a connection without HTTP.
+const SAID_MAX: usize = 64 * 1024;
 /// Bytes that an answer may have in all: interim answers, its head, and a body in small chunks.
 const ANSWER_MAX: usize = 512 * 1024;
 
@@ -57,14 +59,23 @@ pub(crate) struct Check {
 /// What is asked of an endpoint.
 #[derive(Debug, Clone)]
 pub(crate) enum Ask {
-    /// That it can be connected to, and TLS made where it has it.
-    Connection,
+    /// That it can be connected to, TLS made where it has it, and what is said then.
+    Connection(Script),
     /// A request of HTTP/1.1.
     Http(Request),
     /// The same over HTTP/2.
     Http2(Request),
     /// That the service of this name is served, by the health protocol of gRPC; the empty one is all of them.
     Grpc(String),
+}
+
+/// What is said on a connection.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Script {
+    /// By us; empty is nothing.
+    pub(crate) send: Vec<u8>,
+    /// What the first 64 KB that come must have somewhere; never empty, and without it nothing is waited for.
+    pub(crate) expect: Option<Vec<u8>>,
 }
 
 /// A request, and what the answer must be.
@@ -105,6 +116,8 @@ pub(crate) enum Wrong {
     Status(u16),
     #[error("the answer's body lacks what is expected")]
     Lacking,
+    #[error("what it says lacks what is expected")]
+    Unexpected,
     #[error("HTTP/2: {0}")]
     H2(String),
     #[error("the request cannot be said in HTTP/2")]
@@ -144,17 +157,23 @@ impl Check {
             let (socket, target) = connect(endpoint.place(), self.port, self.timeout).await?;
             let host = host(endpoint.place(), &target, self.tls.is_some());
             let session = self.secure(endpoint, &socket).await?;
+            let stream = |socket, session| Stream::new(socket, session, Vec::new());
             match &self.ask {
-                Ask::Connection => self.by_http_1(None, Channel::new(socket, session), &host).await,
+                Ask::Connection(script) => {
+                    let mut channel = self.begin(socket, session).await?;
+                    script.run(&mut channel).await?;
+                    channel.close().await;
+                    Ok(())
+                }
                 Ask::Http(request) => {
-                    self.by_http_1(Some(request), Channel::new(socket, session), &host).await
+                    let mut channel = self.begin(socket, session).await?;
+                    channel.send(&encode(&request.method, &request.path, &host, AGENT)).await?;
+                    request.read_answer(&mut channel).await?;
+                    channel.close().await;
+                    Ok(())
                 }
-                Ask::Http2(request) => {
-                    h2::request(request, Stream::new(socket, session, Vec::new()), &host).await
-                }
-                Ask::Grpc(service) => {
-                    h2::grpc(service, Stream::new(socket, session, Vec::new()), &host).await
-                }
+                Ask::Http2(request) => h2::request(request, stream(socket, session), &host).await,
+                Ask::Grpc(service) => h2::grpc(service, stream(socket, session), &host).await,
             }
         };
         timeout(self.timeout, whole).await.unwrap_or(Err(Wrong::Late(self.timeout)))
@@ -167,21 +186,13 @@ impl Check {
         Ok(Some(made.session))
     }
 
-    async fn by_http_1(
-        &self,
-        request: Option<&Request>,
-        mut channel: Channel,
-        host: &str,
-    ) -> Result<(), Wrong> {
+    /// A connection on which what goes before everything else has gone: under TLS it went before that.
+    async fn begin(&self, socket: Socket, session: Option<Box<Session>>) -> Result<Channel, Wrong> {
+        let mut channel = Channel::new(socket, session);
         if self.tls.is_none() {
             channel.send(&self.preface).await?;
         }
-        if let Some(request) = request {
-            channel.send(&encode(&request.method, &request.path, host, AGENT)).await?;
-            request.read_answer(&mut channel).await?;
-        }
-        channel.close().await;
-        Ok(())
+        Ok(channel)
     }
 }
 
@@ -226,6 +237,28 @@ fn host(place: &Place, target: &Target, tls: bool) -> String {
     };
     let usual = if tls { 443 } else { 80 };
     if port == usual { host } else { format!("{host}:{port}") }
+}
+
+impl Script {
+    async fn run(&self, channel: &mut Channel) -> Result<(), Wrong> {
+        if !self.send.is_empty() {
+            channel.send(&self.send).await?;
+        }
+        let Some(expected) = &self.expect else { return Ok(()) };
+        let mut received = Vec::new();
+        loop {
+            // What was looked through before cannot have it, but for an end that is its beginning.
+            let from = received.len().saturating_sub(expected.len());
+            let more = received.len() < SAID_MAX && channel.receive(&mut received).await?;
+            received.truncate(SAID_MAX);
+            if contains(received.get(from..).unwrap_or_default(), expected) {
+                return Ok(());
+            }
+            if !more {
+                return Err(if received.is_empty() { Wrong::Ended } else { Wrong::Unexpected });
+            }
+        }
+    }
 }
 
 impl Request {

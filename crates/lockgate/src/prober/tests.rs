@@ -86,7 +86,7 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
     let (strict, lenient) = (pool("strict", &endpoint), pool("lenient", &endpoint));
     let mut prober = Prober::default();
     prober.watch(&strict, check(request()));
-    prober.watch(&lenient, check(Ask::Connection));
+    prober.watch(&lenient, check(Ask::Connection(Script::default())));
     let standings = prober.standings();
     let _probing = prober.start().unwrap();
     let answering = origin.serve(|wire| {

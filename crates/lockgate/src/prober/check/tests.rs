@@ -177,7 +177,7 @@ fn where_nobody_listens_or_the_name_is_unknown_it_says_so() {
 fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() {
     let origin = Origin::tcp();
     let mut check = check();
-    check.ask = Ask::Connection;
+    check.ask = Ask::Connection(Script::default());
     check.port = Some(origin.socket_address().port());
     assert_eq!(run(&check, &at("127.0.0.1:1".parse().unwrap())), Ok(()));
     check.port = None;
@@ -255,6 +255,98 @@ fn under_tls_the_endpoint_proves_who_it_is() {
         let result = run(&check, &at(origin.socket_address()));
         assert_eq!(result, Err("no answer before the connection ended".into()));
     });
+}
+
+fn script(send: &str, expect: Option<&str>) -> Check {
+    let (send, expect) = (send.as_bytes().to_vec(), expect.map(|expect| expect.as_bytes().to_vec()));
+    Check { ask: Ask::Connection(Script { send, expect }), ..check() }
+}
+
+#[test]
+fn what_is_said_on_a_connection_must_have_what_is_expected_within_its_first_64_kb() {
+    let unexpected = || Err("what it says lacks what is expected".to_owned());
+    let long = |len: usize| "x".repeat(len) + "+PONG\r\n";
+    for (said, found) in [
+        ("+PONG\r\n".to_owned(), Ok(())),
+        (long(SAID_MAX - 5), Ok(())),
+        (long(SAID_MAX - 4), unexpected()),
+        ("-LOADING\r\n".to_owned(), unexpected()),
+        ("+PON".to_owned(), unexpected()),
+        (String::new(), Err("no answer before the connection ended".to_owned())),
+    ] {
+        // In whatever pieces it comes.
+        for piece in [1, 7, 100_000] {
+            if said.len() / piece > 1_000 {
+                continue;
+            }
+            let origin = Origin::tcp();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut wire = origin.accept();
+                    wire.expect("PING\r\n\0");
+                    for piece in said.as_bytes().chunks(piece) {
+                        // A check that has seen enough does not take the rest.
+                        let _ = io::Write::write_all(&mut wire, piece);
+                    }
+                    wire.finish();
+                    wire.wait_closed();
+                });
+                let check = script("PING\r\n\0", Some("+PONG"));
+                assert_eq!(run(&check, &at(origin.socket_address())), found, "{said:.40} by {piece}");
+            });
+        }
+    }
+}
+
+/// With each kind of check: nothing is said, the endpoint speaks first, we do, and a request.
+#[test]
+fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
+    let (authority, folder) = (Authority::new("ours"), Folder::new());
+    let ca = CaSource::File(folder.write("ca.pem", authority.pem()));
+    let settings = ClientSettings { name: Some("app.internal".into()), ..ClientSettings::new(ca) };
+    let connector = Arc::new(Connector::new(settings).unwrap());
+    let config = server_config(&authority.issue(&["app.internal"]), None);
+    for (asks, asked, said) in [
+        (script("", None), "", ""),
+        (script("", Some("220 ")), "", "220 ready\r\n"),
+        (script("QUIT\r\n", None), "QUIT\r\n", ""),
+        (script("PING\r\n", Some("PONG")), "PING\r\n", "+PONG\r\n"),
+        (check(), "GET /health?deep=1 HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\n\r\n"),
+    ] {
+        for way in 0..8 {
+            let (tls, elsewhere) = (way & 1 > 0, way & 2 > 0);
+            let preface = if way & 4 > 0 { "PROXY UNKNOWN\r\n" } else { "" };
+            let origin = Origin::tcp();
+            let address = origin.socket_address();
+            let mut check = asks.clone();
+            check.tls = tls.then(|| Arc::clone(&connector));
+            check.preface = preface.as_bytes().to_vec();
+            check.port = elsewhere.then(|| address.port());
+            let nobody = SocketAddr::new(address.ip(), 1);
+            std::thread::scope(|scope| {
+                let served = scope.spawn(|| {
+                    let mut wire = origin.accept();
+                    wire.expect(preface);
+                    if tls {
+                        let mut wire = Tls::accept(&config, wire).unwrap();
+                        wire.expect(asked);
+                        wire.send(said);
+                        wire.flush();
+                        // It takes its leave.
+                        wire.end().1.unwrap();
+                    } else {
+                        wire.expect(asked);
+                        wire.send(said);
+                        wire.finish();
+                        wire.wait_closed();
+                    }
+                });
+                let found = run(&check, &at(if elsewhere { nobody } else { address }));
+                assert_eq!(found, Ok(()), "{:?} {said:?} {way}", check.ask);
+                served.join().unwrap();
+            });
+        }
+    }
 }
 
 #[test]

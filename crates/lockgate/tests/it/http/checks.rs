@@ -258,6 +258,62 @@ fn a_check_speaks_to_the_endpoint_as_requests_do() {
     assert_eq!(up(&gate, &origin.address()), 1.0);
 }
 
+#[test]
+fn each_kind_of_check_goes_the_way_of_its_pool_to_a_port_of_its_own() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let config = server_config(&site.issued, None);
+    for (keys, asked, said) in [
+        ("tcp = true", "", ""),
+        ("tcp = true, expect = \"220 \"", "", "220 ready\r\n"),
+        ("tcp = true, send = \"PING\\r\\n\", expect = \"PONG\"", "PING\r\n", "+PONG\r\n"),
+        ("path = \"/\"", "GET / HTTP/1.1\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"),
+    ] {
+        // Nobody is where requests would go.
+        let (endpoint, checked) = ("127.0.0.1:1", Origin::tcp());
+        let gate = lockgate().workers(2).start(&pooled(format!(
+            "endpoints = [\"{endpoint}\"]\nproxy_protocol = \"v1\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n\
+             health = {{ {keys}, port = {}, every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}",
+            checked.socket_address().port()
+        )));
+        let endpoint = format!("endpoint=\"{endpoint}\"");
+        for well in [true, false, true] {
+            let mut wire = checked.accept();
+            wire.expect("PROXY UNKNOWN\r\n");
+            if well {
+                let mut check = Tls::accept(&config, wire).unwrap();
+                check.expect(asked);
+                check.send(said);
+                check.flush();
+                check.wait_closed();
+            } else {
+                drop(wire);
+            }
+            gate.wait_for_sample("lockgate_upstream_up", &[&endpoint], f64::from(well));
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_says_something_else_than_what_is_expected_is_down_also_for_relays() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&format!(
+        "[pool.db]\nendpoints = [\"{}\"]\nhealth = {{ send = \"PING\\r\\n\", expect = \"+PONG\", every = \"10ms\", timeout = \"60s\", fall = 1, rise = 1 }}\n\
+         [tcp.\"127.0.0.1:0\"]\nproxy = \"pool:db\"\n",
+        origin.address()
+    ));
+    for said in ["+PONG\r\n", "-LOADING the data\r\n", "+PONG\r\n"] {
+        let mut check = origin.accept();
+        check.expect("PING\r\n");
+        check.send(said);
+        check.finish();
+        check.wait_closed();
+    }
+    assert_eq!(gate.says("the endpoint is up")["endpoint"], origin.address());
+    let down = gate.says("the endpoint is down");
+    assert_eq!(down["why"], "what it says lacks what is expected", "{down}");
+}
+
 /// One whose requests a test answers, while its checks are answered by whether it is said to be well.
 struct Held {
     serving: Serving,
