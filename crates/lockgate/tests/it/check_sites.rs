@@ -191,3 +191,15 @@ fn what_no_request_reaches_is_doubted() {
     assert!(ended.stderr.contains("CONNECT has no path"), "{}", ended.stderr);
     assert!(ended.stderr.contains("lockgate.toml:3:"), "{}", ended.stderr);
 }
+
+#[test]
+fn who_is_asked_whether_requests_may_is_shown() {
+    let toml = "[site.\":8080\"]\nproxy = \"10.0.0.1:80\"\ntrace = \"5%\"\n\
+         auth = { forward = \"10.0.0.9:4181\", path = \"/verify\", copy = [\"remote-user\", \"x-groups\"] }\n\
+         [site.\":8080\".path.\"/once\"]\nrespond = 200\ntimeouts = { response = \"1s\" }\n";
+    let said = described(toml);
+    let asked = "10.0.0.9:4181 is asked for /verify and says remote-user, x-groups";
+    for route in said[0]["sites"][0]["routes"].as_array().unwrap() {
+        assert_eq!(route["modifiers"], json!([asked, "traces begin, 5% recorded"]), "{route}");
+    }
+}

@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use http::Method;
-use lockgate_testkit::h2::Client;
-use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving};
+use lockgate_testkit::h2::{self, Client, Reply};
+use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, Wire};
 
 use crate::http::{plain_site, settled};
-use crate::scene::{deserted, lockgate, text};
+use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 const YES: &str = "HTTP/1.1 204 No Content\r\n\r\n";
@@ -413,4 +413,64 @@ fn secrets_of_who_is_asked_about_are_in_no_log() {
     gate.line("its line", |line| line["status"] == 401);
     let all = gate.stdout().text() + &gate.stderr().text() + &gate.metrics();
     assert!(!all.contains("secret"), "{all}");
+}
+
+#[test]
+fn a_service_is_spoken_to_as_its_pool_says() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let service = h2::Origin::tls(&site.issued, |asked| match asked.field("cookie") {
+        Some("s=1") => Reply::new(200).field("x-user", "ann"),
+        _ => Reply::new(401).field("www-authenticate", "Bearer").piece("who are you?"),
+    });
+    let (origin, told) = telling(OK);
+    let pool = format!(
+        "[pool.auth]\nendpoints = [\"{}\"]\nprotocol = \"h2\"\ntls = {{ name = \"{NAME}\", ca = \"{ca}\" }}\n",
+        service.address()
+    );
+    let site = guarded(origin.address(), "pool:auth", ", path = \"/verify?a\", copy = [\"X-User\"]");
+    let gate = lockgate().workers(2).start(&(pool + &site));
+    let refused = ask(&gate, "X-User: root\r\n");
+    assert_eq!((refused.status(), refused.field("www-authenticate")), (401, Some("Bearer")));
+    assert_eq!(refused.text(), "who are you?");
+    let question = service.next();
+    assert_eq!((question.method.as_str(), question.path.as_str()), ("GET", "/verify?a"));
+    assert_eq!((question.authority.as_str(), question.field("x-user")), ("a.test", None));
+    assert_eq!(question.field("x-forwarded-uri"), Some("/"));
+    assert_eq!(ask(&gate, "Cookie: s=1\r\nX-User: root\r\n").text(), "ok");
+    assert_eq!(told.recv().unwrap().field("x-user"), Some("ann"));
+}
+
+#[test]
+fn a_service_may_be_told_of_the_client_by_a_proxy_header() {
+    let (origin, service) = (Origin::tcp(), Origin::tcp());
+    let pool = format!("[pool.auth]\nendpoints = [\"{}\"]\nproxy_protocol = \"v1\"\n", service.address());
+    let gate = lockgate().start(&(pool + &guarded(origin.address(), "pool:auth", "")));
+    let mut client = Http::over(Wire::connect_from([127, 0, 0, 9].into(), gate.address()));
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let mut asked = service.http();
+    assert!(asked.line().starts_with("PROXY TCP4 127.0.0.9 127.0.0.1 "));
+    assert_eq!(asked.request().field("x-forwarded-for"), Some("127.0.0.9"));
+    asked.send(YES);
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send(OK);
+    assert_eq!(client.answer().text(), "ok");
+}
+
+/// Of an answer that lets somebody in, nobody needs the body.
+#[test]
+fn a_long_answer_lets_in_as_a_short_one_does() {
+    let service = Origin::tcp().answering(|_| {
+        let body = "x".repeat(200_000);
+        format!("HTTP/1.1 200 OK\r\nX-User: ann\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    });
+    let (origin, told) = telling(OK);
+    let gate = lockgate().start(&guarded(origin.address(), service.address(), ", copy = [\"x-user\"]"));
+    let mut client = Http::connect(gate.address());
+    for _ in 0..3 {
+        client.send("GET / HTTP/1.1\r\nHost: a.test\r\n\r\n");
+        assert_eq!(client.answer().text(), "ok");
+        assert_eq!(told.recv().unwrap().field("x-user"), Some("ann"));
+    }
 }
