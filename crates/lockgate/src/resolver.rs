@@ -14,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_net::dial::interleave;
 use lockgate_proxy::upstream::Random;
 use lockgate_proxy::upstream::name::Name;
 use tokio::sync::{Notify, Semaphore};
@@ -164,28 +165,6 @@ fn same_set(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
     one.len() == other.len() && one.iter().all(|address| other.contains(address))
 }
 
-/// Alternates the address families, beginning with that of the system's first answer (RFC 8305 §4 with a
-/// first address family count of 1), so that one broken family costs one attempt. Duplicates go.
-fn interleave(found: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let mut distinct: Vec<SocketAddr> = Vec::with_capacity(found.len());
-    for address in found {
-        if !distinct.contains(&address) {
-            distinct.push(address);
-        }
-    }
-    let Some(first_is_v6) = distinct.first().map(SocketAddr::is_ipv6) else { return distinct };
-    let count = distinct.len();
-    let (preferred, other): (Vec<_>, Vec<_>) =
-        distinct.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
-    let mut mixed = Vec::with_capacity(count);
-    let (mut preferred, mut other) = (preferred.into_iter(), other.into_iter());
-    while mixed.len() < count {
-        mixed.extend(preferred.next());
-        mixed.extend(other.next());
-    }
-    mixed
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -313,24 +292,6 @@ mod tests {
                 "{found:?}"
             );
         });
-    }
-
-    #[test]
-    fn families_alternate_from_the_first_answer_on() {
-        for (found, expected) in [
-            (vec![], vec![]),
-            (vec!["10.0.0.1:1", "10.0.0.1:1"], vec!["10.0.0.1:1"]),
-            (
-                vec!["[::1]:1", "[::2]:1", "[::3]:1", "10.0.0.1:1"],
-                vec!["[::1]:1", "10.0.0.1:1", "[::2]:1", "[::3]:1"],
-            ),
-            (
-                vec!["10.0.0.1:1", "10.0.0.2:1", "[::1]:1", "[::2]:1"],
-                vec!["10.0.0.1:1", "[::1]:1", "10.0.0.2:1", "[::2]:1"],
-            ),
-        ] {
-            assert_eq!(interleave(addresses(&found)), addresses(&expected), "{found:?}");
-        }
     }
 
     #[test]

@@ -63,6 +63,27 @@ fn the_table_of_each_address_is_shown() {
 }
 
 #[test]
+fn who_has_tunnels_and_where_to_is_shown() {
+    let toml = "[tunnel.\":3128\"]\nallow = [\"*.a.test:80,443\", \"10.0.0.0/8\", \"[fd00::/8]:*\"]\ndeny = [\"b.a.test\"]\n\
+         clients = [\"10.0.0.0/8\"]\nmax_per_client = 7\nmax_lifetime = \"1h\"\nproxy_protocol = \"v2\"\n\
+         [tunnel.\":3129\"]\n";
+    let said = described(toml);
+    assert_eq!(said[0]["tunnels"]["allow"], json!(["*.a.test:80,443", "10.0.0.0/8:443", "[fd00::/8]:*"]));
+    assert_eq!(said[0]["tunnels"]["deny"], json!(["b.a.test:*"]));
+    let ended = check(toml, &["-v"]);
+    for line in [
+        "  plain HTTP   HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
+        "  to           *.a.test:80,443, 10.0.0.0/8:443, [fd00::/8]:*\n  not to       b.a.test:*\n",
+        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 3600.0s\n",
+        "  PROXY        v2 to the targets\n",
+        "  timeouts     handshake 10.0s, connect 5.0s, idle 3600.0s; names for 60.0s\n",
+        "  to           *:443\n",
+    ] {
+        assert!(ended.stdout.contains(line), "{line:?} in {}", ended.stdout);
+    }
+}
+
+#[test]
 fn a_redirect_is_shown_only_for_hosts_that_nobody_serves_there() {
     let site = Site::new();
     let said = described(&format!(

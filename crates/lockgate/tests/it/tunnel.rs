@@ -1,6 +1,9 @@
 //! Tunnels: clients say where their bytes go (CONNECT, RFC 9110 §9.3.6).
 
+mod bounds;
 mod exchanges;
+mod guards;
+mod http2;
 mod rules;
 
 use lockgate_testkit::Http;
