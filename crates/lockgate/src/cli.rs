@@ -6,6 +6,7 @@
 mod compare;
 pub(crate) mod load;
 pub(crate) mod serve;
+pub(crate) mod tunnel;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Proxy { listen: String, upstream: String, tls: ListenerTls },
     /// Serve the files of a folder without a file of configuration.
     Serve(serve::Serve),
+    /// Let clients have tunnels without a file of configuration.
+    Tunnel(tunnel::Tunnel),
     /// Make load and measure.
     Load(Box<load::Load>),
     /// Measure programs side by side.
@@ -200,6 +203,12 @@ enum Verb {
         lockgate serve ./dist --spa --tls self\n  \
         lockgate serve /srv/files --listen :8000 --listing")]
     Serve(serve::ServeTyped),
+    /// Be an HTTP proxy for tunnels (CONNECT), without a file of configuration
+    #[command(after_help = "Examples:\n  lockgate tunnel :3128\n  \
+        lockgate tunnel 127.0.0.1:3128 --allow '*.example.org:443' --allow 10.1.0.0/16:22\n  \
+        lockgate tunnel :3128 --auth users.htpasswd --tls /etc/tls/proxy.pem,/etc/tls/proxy.key\n\n\
+        Without --allow tunnels lead to port 443 of every public host; without --auth they are for loopback and private networks.")]
+    Tunnel(tunnel::TunnelTyped),
     /// Measure programs side by side, and say what that shows
     #[command(after_help = "Examples:\n  lockgate compare proxies.toml --html proxies.html\n  \
         lockgate compare proxies.toml --only get-100 --programs lockgate,nginx --rounds 3\n\n\
@@ -269,6 +278,7 @@ impl Verb {
                 without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ListenerTls::Plain) })
             }
             Self::Serve(typed) => without_file(Command::Serve(typed.resolve())),
+            Self::Tunnel(typed) => without_file(Command::Tunnel(typed.resolve())),
             Self::Load(typed) => {
                 let load = typed.resolve().map_err(|text| usage(ErrorKind::Io, &text))?;
                 without_file(Command::Load(Box::new(load)))
@@ -422,6 +432,32 @@ mod tests {
     }
 
     #[test]
+    fn tunnel_is_for_neighbours_and_leads_to_https_unless_told() {
+        let bare = tunnel::Tunnel {
+            listen: ":3128".into(),
+            allow: Vec::new(),
+            deny: Vec::new(),
+            clients: Vec::new(),
+            private: false,
+            auth: None,
+            tls: ListenerTls::Plain,
+        };
+        assert_eq!(parse("tunnel :3128").unwrap(), Command::Tunnel(bare.clone()));
+        let all = tunnel::Tunnel {
+            allow: vec!["*.a.test:443".into(), "10.0.0.0/8:22,80".into()],
+            deny: vec!["b.a.test".into()],
+            clients: vec!["192.0.2.0/24".into()],
+            private: true,
+            auth: Some("users".into()),
+            tls: ListenerTls::SelfSigned,
+            ..bare
+        };
+        let typed = "tunnel :3128 --allow *.a.test:443 --allow 10.0.0.0/8:22,80 --deny b.a.test --clients 192.0.2.0/24 \
+                     --private --auth users --tls self";
+        assert_eq!(parse(typed).unwrap(), Command::Tunnel(all));
+    }
+
+    #[test]
     fn version_speaks_json_too() {
         assert_eq!(parse("version").unwrap(), Command::Version { output: Output::Text });
         assert_eq!(parse("version --json").unwrap(), Command::Version { output: Output::Json });
@@ -442,6 +478,9 @@ mod tests {
             ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
             ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
             ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+            ("tunnel", "LISTEN"),
+            ("tunnel :1 --allow", "TARGET"),
+            ("-c a.toml tunnel :1", "leave out -c"),
             ("serve", "DIR"),
             ("serve a b", "unexpected"),
             ("-c a.toml serve a", "leave out -c"),
@@ -457,7 +496,7 @@ mod tests {
 
     #[test]
     fn every_command_has_help_with_an_example() {
-        for verb in ["run", "check", "demo", "proxy", "serve", "version"] {
+        for verb in ["run", "check", "demo", "proxy", "serve", "tunnel", "version"] {
             let help = parse(&format!("{verb} --help")).expect_err(verb);
             assert_eq!(help.exit_code(), 0);
             assert!(help.to_string().contains(&format!("lockgate {verb}")), "{help}");

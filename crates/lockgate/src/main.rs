@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
         Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
         Command::Serve(serve) => one_liners::serve(&serve),
+        Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
         Command::Load(load) => load::run(&load),
         Command::Compare(options) => Ok(lockgate_load::compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),

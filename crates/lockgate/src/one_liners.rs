@@ -1,4 +1,4 @@
-//! `lockgate demo`, `proxy` and `serve`: configurations that nobody has to write.
+//! `lockgate demo`, `proxy`, `serve` and `tunnel`: configurations that nobody has to write.
 //!
 //! Each writes the configuration that the command means and runs it as `run` would, so that there is one way to run.
 
@@ -16,6 +16,7 @@ use lockgate_net::listen::Address;
 
 use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, Serve};
+use crate::cli::tunnel::Tunnel;
 use crate::print::out;
 use crate::supervisor::{self, Running};
 use crate::{echo_app, print, self_signed};
@@ -168,6 +169,53 @@ fn announcement(root: &str, scheme: &str, address: &Address) -> String {
             format!("{root} is served as {scheme} at unix:{}. Ctrl-C ends this.", path.display())
         }
     }
+}
+
+/// Lets clients have tunnels.
+///
+/// # Errors
+/// When the file of users is not there, or a self-signed certificate is asked for and cannot be made.
+pub(crate) fn tunnel(tunnel: &Tunnel) -> anyhow::Result<ExitCode> {
+    let mut scratch = None;
+    let mut config = format!("[tunnel.{}]\n", quote(&tunnel.listen));
+    config += &tls_line(&tunnel.tls, &mut scratch)?;
+    for (key, list) in [("allow", &tunnel.allow), ("deny", &tunnel.deny), ("clients", &tunnel.clients)] {
+        if !list.is_empty() {
+            let list: Vec<_> = list.iter().map(|one| quote(one)).collect();
+            config += &format!("{key} = [{}]\n", list.join(", "));
+        }
+    }
+    if tunnel.private {
+        config += "private = true\n";
+    }
+    if let Some(file) = &tunnel.auth {
+        let file = std::path::absolute(file).context("the file of users")?;
+        config += &format!("auth = {{ basic = {} }}\n", quote(&file.to_string_lossy()));
+    }
+    let scheme = if tunnel.tls == ListenerTls::Plain { "http" } else { "https" };
+    let whom = match (tunnel.auth.is_some(), tunnel.clients.as_slice()) {
+        (true, []) => "for who knows a password".to_owned(),
+        (true, some) => format!("for who knows a password in {}", some.join(", ")),
+        (false, []) => "for this machine and private networks".to_owned(),
+        (false, some) => format!("for {}", some.join(", ")),
+    };
+    Ok(run(&config, "tunnel", |running| {
+        if let [address, ..] = running.bound.as_slice() {
+            let address = match address {
+                Address::Ip(address) if address.ip().is_unspecified() => {
+                    format!("localhost:{}", address.port())
+                }
+                Address::Ip(address) => address.to_string(),
+                Address::All(port) => format!("localhost:{port}"),
+                Address::Unix(path) => {
+                    return out!("Tunnels at unix:{}, {whom}. Ctrl-C ends this.", path.display());
+                }
+            };
+            out!(
+                "Tunnels at {scheme}://{address}, {whom}: https_proxy={scheme}://{address}. Ctrl-C ends this."
+            );
+        }
+    }))
 }
 
 /// The line that gives a listener its TLS; `scratch` holds the certificate that is made for it.

@@ -74,7 +74,7 @@ fn who_has_tunnels_and_where_to_is_shown() {
     for line in [
         "  plain HTTP   HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
         "  to           *.a.test:80,443, 10.0.0.0/8:443, [fd00::/8]:*\n  not to       b.a.test:*\n",
-        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 3600.0s\n",
+        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 3600s\n",
         "  PROXY        v2 to the targets\n",
         "  timeouts     handshake 10.0s, connect 5.0s, idle 3600.0s; names for 60.0s\n",
         "  to           *:443\n",

@@ -81,7 +81,7 @@ fn every_toml_block_is_a_valid_configuration() {
 
 #[test]
 fn every_command_of_the_program_in_the_documentation_exists() {
-    let verbs = ["run", "check", "demo", "proxy", "serve", "load", "compare", "version"];
+    let verbs = ["run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version"];
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
         for (line, block) in

@@ -3,6 +3,7 @@
 mod commands;
 mod failures;
 mod serve;
+mod tunnel;
 
 use std::io::Write;
 

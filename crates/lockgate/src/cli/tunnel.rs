@@ -1,0 +1,51 @@
+//! The words of `lockgate tunnel`: where clients come, who may, and where they may go.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{ListenerTls, not_empty};
+
+/// One proxy for tunnels. Rules and networks stay as they were typed: the configuration has one grammar for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tunnel {
+    pub(crate) listen: String,
+    pub(crate) allow: Vec<String>,
+    pub(crate) deny: Vec<String>,
+    pub(crate) clients: Vec<String>,
+    pub(crate) private: bool,
+    pub(crate) auth: Option<PathBuf>,
+    pub(crate) tls: ListenerTls,
+}
+
+#[derive(Args)]
+pub(super) struct TunnelTyped {
+    /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
+    #[arg(value_parser = not_empty)]
+    listen: String,
+    /// Where tunnels may lead: HOST[:PORTS], *.HOST[:PORTS], NETWORK[:PORTS]; again for more [default: every host at 443]
+    #[arg(long, value_name = "TARGET", value_parser = not_empty)]
+    allow: Vec<String>,
+    /// Where they may not, whatever is allowed
+    #[arg(long, value_name = "TARGET", value_parser = not_empty)]
+    deny: Vec<String>,
+    /// Who may come [default: with --auth everybody, else loopback and private networks]
+    #[arg(long, value_name = "NETWORK", value_parser = not_empty)]
+    clients: Vec<String>,
+    /// Allow targets whose addresses are private, loopback or link-local
+    #[arg(long)]
+    private: bool,
+    /// Ask for a password of this file, as htpasswd writes it
+    #[arg(long, value_name = "FILE")]
+    auth: Option<PathBuf>,
+    /// Speak TLS and HTTP/2: `self` makes a certificate, else the files of a certificate and its key
+    #[arg(long, value_name = "self|CERT,KEY")]
+    tls: Option<ListenerTls>,
+}
+
+impl TunnelTyped {
+    pub(super) fn resolve(self) -> Tunnel {
+        let Self { listen, allow, deny, clients, private, auth, tls } = self;
+        Tunnel { listen, allow, deny, clients, private, auth, tls: tls.unwrap_or(ListenerTls::Plain) }
+    }
+}
