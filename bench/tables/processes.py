@@ -20,6 +20,7 @@ from dataclasses import dataclass
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILT = os.path.abspath(os.environ.get("BENCH_DIR", os.path.join(REPOSITORY, "target", "bench")))
 LOCKGATE = os.path.abspath(os.environ.get("LOCKGATE", os.path.join(REPOSITORY, "target", "release", "lockgate")))
+LOAD = os.path.abspath(os.environ.get("LOCKGATE_LOAD", LOCKGATE))
 BEFORE = os.environ.get("LOCKGATE_BEFORE") and os.path.abspath(os.environ["LOCKGATE_BEFORE"])
 
 # The layout: the program under test alone on one core, origin and generator on the other.

@@ -6,7 +6,7 @@ Every stage of a run is a record. Its CPU time is the program's own between the 
 import json
 import subprocess
 
-from .processes import LOCKGATE, OTHERS, Process
+from .processes import LOAD, OTHERS, Process
 
 PERCENTILES = ("p50", "p90", "p99", "p99_9", "p99_99", "max")
 
@@ -18,7 +18,7 @@ def run(program, url, *options, counted=None, direct=False, cores=OTHERS, second
     """
     watch = [] if direct else ["--watch", f"program={program.pid}"]
     before = counted.read() if counted else None
-    load = Process([LOCKGATE, "load", url, *map(str, options), *watch, "--quiet", "--json", "-"], cores, "load", stdout=subprocess.PIPE)
+    load = Process([LOAD, "load", url, *map(str, options), *watch, "--quiet", "--json", "-"], cores, "load", stdout=subprocess.PIPE)
     try:
         out, _ = load.popen.communicate(timeout=seconds)
         said = json.loads(out)
