@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Environment, HeaderChange,
-    HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion, Retry, Route,
-    Segment, Site, SiteLog, UpstreamTls, parse_str_in,
+    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject, Environment,
+    HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion,
+    Retry, Route, Segment, Site, SiteLog, UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
@@ -271,6 +271,20 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
     assert_eq!((named.idle.max, named.idle.age, named.idle.requests), (256, Duration::from_secs(60), 10_000));
     assert_eq!((named.retry, named.balance), (Some(Retry { times: 1, budget: 20 }), None));
     assert_eq!(Pool { name: None, ..named }, inline);
+}
+
+#[test]
+fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
+    let eject = |errors, seconds| Some(Eject { errors, time: Duration::from_secs(seconds) });
+    for (keys, expected, slow_start) in [
+        ("", eject(5, 10), 0),
+        ("eject = false\nslow_start = \"30s\"", None, 30),
+        ("eject = { errors = 3 }", eject(3, 10), 0),
+        ("eject = { for = \"1m\" }", eject(5, 60), 0),
+    ] {
+        let pool = pool(keys);
+        assert_eq!((pool.eject, pool.slow_start), (expected, Duration::from_secs(slow_start)), "{keys}");
+    }
 }
 
 #[test]

@@ -116,6 +116,19 @@ impl Exposition {
             let labels = [("endpoint", endpoint.label.as_str())];
             family.sample(&labels, endpoint.connections() as i64);
         }
+        let now = clock::now();
+        let mut family = text.gauge(
+            "lockgate_upstream_ejected",
+            "1 while an endpoint is left alone because it kept failing, else 0.",
+        );
+        for endpoint in &self.endpoints {
+            family.sample(&[("endpoint", &endpoint.label)], i64::from(endpoint.is_ejected(now)));
+        }
+        let mut family =
+            text.counter("lockgate_upstream_ejections_total", "How often an endpoint was ejected.");
+        for endpoint in &self.endpoints {
+            family.sample(&[("endpoint", &endpoint.label)], endpoint.ejections());
+        }
     }
 
     /// Every endpoint of the sites, in the order of the workers' cells.
@@ -247,6 +260,7 @@ fn check(standing: &Standing) -> Value {
         "pool": standing.pool,
         "endpoint": standing.endpoint,
         "up": standing.up,
+        "ejected": standing.ejected,
         "seconds": standing.took.map(|took| took.as_secs_f64()),
         "why": standing.why.as_deref(),
     })

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use lockgate_proxy::clock;
 use lockgate_proxy::upstream::{Health, Member, Pool, Random, Transition};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
@@ -56,6 +57,8 @@ pub(crate) struct Standing {
     pub(crate) endpoint: String,
     /// Whether it is in the pool.
     pub(crate) up: bool,
+    /// Whether it is left alone for a while because it kept failing.
+    pub(crate) ejected: bool,
     /// How long the last check took, if there was one.
     pub(crate) took: Option<Duration>,
     /// What the last check found wrong, if anything.
@@ -132,11 +135,11 @@ impl Probe {
             Some(Transition::Up) => {
                 // What it did before it fell says nothing of what it does now.
                 member.endpoint().forgive();
-                member.set_up(true);
+                member.rise(clock::now());
                 tracing::info!(endpoint, pool, "the endpoint is up");
             }
             Some(Transition::Down) => {
-                member.set_up(false);
+                member.fall();
                 tracing::warn!(endpoint, pool, why = wrong.as_deref(), "the endpoint is down");
                 if !self.pool.members().iter().any(Member::is_up) {
                     tracing::error!(pool, "every endpoint of the pool is down");
@@ -157,6 +160,7 @@ impl Probe {
             pool: self.pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             up: member.is_up(),
+            ejected: member.endpoint().is_ejected(clock::now()),
             took: (took != NOT_YET).then(|| Duration::from_micros(took)),
             why: self.finding.why.load_full(),
         })

@@ -60,6 +60,26 @@ pub(super) const POOL: &[Key] = &[
          connection comes about.",
     ),
     Key::new(
+        "eject",
+        Either(&[False, Table(EJECT)]),
+        Within,
+        r#"{ errors = 3, for = "30s" }"#,
+        "An endpoint that keeps failing is left alone for a while (ejected), checks or none. What counts is that it cannot be \
+         reached, breaks off before it answers, answers what cannot be read or nothing in time, or 502, 503 or 504; a 500 \
+         or any other answer is an answer. For relays it is that it cannot be reached. Half of the pool's endpoints always \
+         stay: where all fail, none is at fault. Requests that come while none is left are still tried. Also before that, an \
+         endpoint that could not be reached or broke off is tried last for a second, after further failures for up to ten; \
+         what fails meanwhile counts as one failure. That, and no ejections, is what `false` leaves.",
+    ),
+    Key::new(
+        "slow_start",
+        Duration { min: 0 },
+        Is(r#""0s""#),
+        r#""30s""#,
+        "In which time the share of an endpoint that comes up by its checks, or back after an ejection, grows from a tenth \
+         to its whole `weight`. Not at the start.",
+    ),
+    Key::new(
         "queue",
         Table(QUEUE),
         Within,
@@ -175,6 +195,11 @@ const HEALTH: &[Key] = &[
         r#"{ name = "app.internal" }"#,
         "TLS of the checks; `false` asks without.",
     ),
+];
+
+const EJECT: &[Key] = &[
+    Key::new("errors", Integer { min: 1, max: 100 }, Is("5"), "3", "After how many failures in a row."),
+    Key::new("for", AT_LEAST_1MS, Is(r#""10s""#), r#""30s""#, "For how long."),
 ];
 
 const QUEUE: &[Key] = &[

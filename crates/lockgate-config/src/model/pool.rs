@@ -22,6 +22,10 @@ pub struct Pool {
     pub balance: Option<Balance>,
     /// Active checks.
     pub health: Option<Health>,
+    /// When an endpoint that keeps failing is left alone; `None` is never.
+    pub eject: Option<Eject>,
+    /// In which time the share of an endpoint that comes back grows to the whole; zero is at once.
+    pub slow_start: Duration,
     /// What happens when every endpoint is at its `max`.
     pub queue: Queue,
     /// Connections kept for reuse.
@@ -108,6 +112,15 @@ pub enum Probe {
         /// The service that is asked about; empty is the server as a whole.
         service: String,
     },
+}
+
+/// When an endpoint that keeps failing is left alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eject {
+    /// After so many failures in a row, from 1 to 100.
+    pub errors: u8,
+    /// For how long.
+    pub time: Duration,
 }
 
 /// The queue of a pool whose endpoints are all at their `max`.

@@ -6,7 +6,7 @@ use crate::check::{Checked, Keyed, Table, Value};
 use crate::codes::Code;
 use crate::keys::{self, Key};
 use crate::model::{
-    Action, Answer, Auth, Balance, CaSource, Config, Endpoint, EndpointAddr, Idle, Pool, Protocol,
+    Action, Answer, Auth, Balance, CaSource, Config, Eject, Endpoint, EndpointAddr, Idle, Pool, Protocol,
     ProxyVersion, Queue, Retry, Route, UpstreamTls,
 };
 use crate::newcomers;
@@ -270,6 +270,7 @@ fn anonymous(endpoints: Vec<Endpoint>, at: &At) -> Pool {
 /// What every pool has, with or without a table.
 fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
     let (queue, idle, retry) = (view.section("queue"), view.section("idle"), view.section("retry"));
+    let eject = view.section("eject");
     Pool {
         name: None,
         at: at.clone(),
@@ -277,6 +278,11 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         protocol: Protocol::Http1,
         balance: None,
         health: None,
+        eject: match view.value("eject") {
+            Value::Bool(false) => None,
+            _ => Some(Eject { errors: eject.number("errors"), time: eject.duration("for") }),
+        },
+        slow_start: view.duration("slow_start"),
         queue: Queue { max: queue.number("max"), wait: queue.duration("wait") },
         idle: Idle { max: idle.number("max"), age: idle.duration("for"), requests: idle.number("requests") },
         retry: match view.value("retry") {

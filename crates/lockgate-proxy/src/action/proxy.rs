@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use crate::answer::Fault;
 use crate::clock::Asked;
 use crate::exchange::{Downstream, Exchange, Failure, lap};
-use crate::upstream::{self, DialError, Lease, Tried, Upstream, Wanted};
+use crate::upstream::Failure::{Broken, Unserved};
+use crate::upstream::{DialError, Lease, Tried, Upstream, Wanted};
 
 use replay::Replay;
 
@@ -101,13 +103,14 @@ impl Proxy {
                 Ok(()) => {
                     let took = lap(&mut clock);
                     exchange.outcome.first_byte = Some(took);
-                    match waited {
-                        Some(Asked { since, .. }) => {
-                            let waited = clock.saturating_duration_since(since);
-                            lease.endpoint().answered(waited, exchange.guard.clock().now());
-                        }
-                        // It did not wait for the whole request, so its haste says little.
-                        None => lease.endpoint().succeeded(),
+                    let now = exchange.guard.clock().now();
+                    // Where it did not wait for the whole request, its haste says little.
+                    if let Some(Asked { since, .. }) = waited {
+                        lease.endpoint().answered(clock.saturating_duration_since(since), now);
+                    }
+                    match answer.status {
+                        502..=504 => upstream.pool().failed(lease.endpoint(), Unserved, now),
+                        _ => lease.endpoint().succeeded(now),
                     }
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);
@@ -131,8 +134,10 @@ impl Proxy {
             let stale = unanswered.is_stale(&lease);
             let overtaken = lease.is_overtaken(exchange.guard.clock().now());
             let refused = lease.link.is_refused();
-            if unanswered.worth && !stale && !refused && !unanswered.late {
-                lease.endpoint().failed(upstream::Failure::Broken, exchange.guard.clock().now());
+            let unreadable = unanswered.failure.fault == Some(Fault::BadResponse);
+            if (unanswered.worth || unreadable) && !stale && !refused {
+                let failure = if unanswered.late || unreadable { Unserved } else { Broken };
+                upstream.pool().failed(lease.endpoint(), failure, exchange.guard.clock().now());
             }
             let harmless = !unanswered.sent || idempotent;
             let repeatable = unanswered.worth && harmless && replay.rewind();

@@ -5,8 +5,9 @@
 //! others none is up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use super::avoidance::Condition;
 use super::endpoint::Endpoint;
 use super::random::mix;
 
@@ -31,12 +32,20 @@ pub struct Member {
     weight: u32,
     backup: bool,
     down: AtomicBool,
+    /// When it has come up; 0 for one that was never down.
+    risen: AtomicU64,
 }
 
 impl Member {
     /// A member that is up; the others' share is to its own as their weight to `weight`, which is at least 1.
     pub fn new(endpoint: Arc<Endpoint>, weight: u32) -> Self {
-        Self { endpoint, weight: weight.max(1), backup: false, down: AtomicBool::new(false) }
+        Self {
+            endpoint,
+            weight: weight.max(1),
+            backup: false,
+            down: AtomicBool::new(false),
+            risen: AtomicU64::new(0),
+        }
     }
 
     /// The same, for when no other is up.
@@ -64,9 +73,28 @@ impl Member {
         !self.down.load(Ordering::Relaxed)
     }
 
-    /// Takes it out of the pool, or back into it.
-    pub fn set_up(&self, up: bool) {
-        self.down.store(!up, Ordering::Relaxed);
+    /// Takes it out of the pool.
+    pub fn fall(&self) {
+        self.down.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes it back into the pool. `now` is [`crate::clock::Clock::now`].
+    pub fn rise(&self, now: u64) {
+        self.risen.store(now.max(1), Ordering::Relaxed);
+        self.down.store(false, Ordering::Relaxed);
+    }
+
+    /// How much of its weight counts, of which all does `slow_start` milliseconds after it has come up, or back from an
+    /// ejection.
+    fn share(&self, slow_start: u64, now: u64) -> f32 {
+        if slow_start == 0 {
+            return 1.0;
+        }
+        match self.risen.load(Ordering::Relaxed).max(self.endpoint.back()) {
+            0 => 1.0,
+            since if now.saturating_sub(since) >= slow_start => 1.0,
+            since => (now.saturating_sub(since) as f32 / slow_start as f32).max(SMALLEST),
+        }
     }
 }
 
@@ -80,8 +108,12 @@ pub struct Balancer {
     /// backups, unless there is nothing else.
     turns: Box<[u32]>,
     next: AtomicUsize,
+    /// Milliseconds in which the share of one that comes back grows to the whole; 0 is at once.
+    slow_start: u64,
 }
 
+/// The share of its weight that one begins with which comes back slowly, as Envoy has it (`min_weight_percent`).
+const SMALLEST: f32 = 0.1;
 /// Turns in one round: beyond that weights are scaled down.
 const MAX_TURNS: u64 = 4096;
 /// Draws before all members are looked at: enough for most pools of which half is down.
@@ -96,12 +128,13 @@ const UNKNOWN: f32 = 1_000_000.0;
 const MARGIN: f32 = 1.25;
 
 impl Balancer {
-    /// For `members`, whose number and weights do not change.
-    pub fn new(members: &[Member]) -> Self {
+    /// For `members`, whose number and weights do not change; the share of one that comes back grows in `slow_start`
+    /// milliseconds to the whole.
+    pub fn new(members: &[Member], slow_start: u64) -> Self {
         let only_backups = members.iter().all(Member::is_backup);
         let share = |member: &Member| if member.backup && !only_backups { 0 } else { member.weight };
         let weights: Vec<u64> = members.iter().map(|member| u64::from(share(member))).collect();
-        Self { turns: turns(&weights), next: AtomicUsize::new(0) }
+        Self { turns: turns(&weights), next: AtomicUsize::new(0), slow_start }
     }
 
     /// The place of the member that is next, of those that were not `tried` and have room; `None` when there is none, or
@@ -116,28 +149,42 @@ impl Balancer {
         now: u64,
     ) -> Option<usize> {
         let standing = |at: usize| match members.get(at) {
-            Some(member) if !tried(at) => Standing::of(member, now),
+            Some(member) if !tried(at) => match Standing::of(member, now) {
+                Standing::Good if self.is_held_back(member, random.wrapping_add(at as u64), now) => {
+                    Standing::Doubtful
+                }
+                standing => standing,
+            },
             _ => Standing::Out,
         };
+        let weight = |member: &Member| member.weight as f32 * member.share(self.slow_start, now);
         if let [_] = members {
             return (standing(0) < Standing::Full).then_some(0);
         }
         match balance {
-            Balance::LatencyAware => self.of_two(members, standing, random, now),
-            Balance::Least => least(self.next.fetch_add(1, Ordering::Relaxed), members, standing),
+            Balance::LatencyAware => self.of_two(members, standing, weight, random, now),
+            Balance::Least => least(self.next.fetch_add(1, Ordering::Relaxed), members, standing, weight),
             Balance::RoundRobin => self.in_turn(members, standing, random),
         }
+    }
+
+    /// Whether a member that comes back slowly is left out of this choice.
+    fn is_held_back(&self, member: &Member, random: u64, now: u64) -> bool {
+        let share = member.share(self.slow_start, now);
+        share < 1.0 && (mix(random) >> 40) as f32 >= share * (1 << 24) as f32
     }
 
     fn of_two(
         &self,
         members: &[Member],
         standing: impl Fn(usize) -> Standing,
+        weight: impl Fn(&Member) -> f32,
         random: u64,
         now: u64,
     ) -> Option<usize> {
         let cheaper = |first: usize, second: usize| {
-            let cost = |at: usize| members.get(at).map_or(f32::MAX, |member| cost(member, now));
+            let cost =
+                |at: usize| members.get(at).map_or(f32::MAX, |member| cost(member, weight(member), now));
             if cost(second) * MARGIN < cost(first) { second } else { first }
         };
         let mut first = None;
@@ -189,10 +236,12 @@ impl Balancer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Standing {
     Good,
-    /// A backup that is as good.
+    /// Has failed lately, or comes back slowly: when no other is good.
+    Doubtful,
+    /// A backup.
     Backup,
-    /// Has failed lately: better than nobody.
-    Avoided,
+    /// Could not be reached lately, or was ejected: better than nobody.
+    Gone,
     /// As good as any, but full: waited for rather than replaced by a worse one.
     Full,
     Out,
@@ -204,12 +253,13 @@ impl Standing {
         if !member.is_up() {
             return Self::Out;
         }
-        match (endpoint.is_avoided(now), endpoint.is_full(), member.backup) {
-            (false, false, false) => Self::Good,
-            (false, false, true) => Self::Backup,
-            (true, false, _) => Self::Avoided,
-            (false, true, false) => Self::Full,
-            (_, true, _) => Self::Out,
+        match (endpoint.condition(now), endpoint.is_full(), member.backup) {
+            (Condition::Gone, false, _) => Self::Gone,
+            (Condition::Gone, true, _) | (_, true, true) => Self::Out,
+            (_, true, false) => Self::Full,
+            (_, false, true) => Self::Backup,
+            (Condition::Well, false, false) => Self::Good,
+            (Condition::Doubtful, false, false) => Self::Doubtful,
         }
     }
 }
@@ -217,7 +267,7 @@ impl Standing {
 /// One at random, by weight, of those in the best standing: each takes the place of the one before with the chance that
 /// its weight has among all so far.
 fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64) -> Option<usize> {
-    let (mut best, mut total, mut chosen, mut full) = (Standing::Avoided, 0, None, false);
+    let (mut best, mut total, mut chosen, mut full) = (Standing::Gone, 0, None, false);
     for (at, member) in members.iter().enumerate() {
         let found = standing(at);
         full |= found == Standing::Full;
@@ -233,14 +283,18 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64)
             chosen = Some(at);
         }
     }
-    chosen.filter(|_| !full || best == Standing::Good)
+    chosen.filter(|_| !full || best <= Standing::Doubtful)
 }
 
 /// The one with the least in flight for its weight, of those in the best standing; equals take turns.
-fn least(turn: usize, members: &[Member], standing: impl Fn(usize) -> Standing) -> Option<usize> {
-    let busy = |(at, member): (usize, &Member)| {
-        (standing(at), member.endpoint.in_flight() as f32 / member.weight as f32)
-    };
+fn least(
+    turn: usize,
+    members: &[Member],
+    standing: impl Fn(usize) -> Standing,
+    weight: impl Fn(&Member) -> f32,
+) -> Option<usize> {
+    let busy =
+        |(at, member): (usize, &Member)| (standing(at), member.endpoint.in_flight() as f32 / weight(member));
     let mut best: Option<((Standing, f32), usize)> = None;
     let (mut equals, mut full) = (0, false);
     for found in members.iter().enumerate() {
@@ -254,7 +308,7 @@ fn least(turn: usize, members: &[Member], standing: impl Fn(usize) -> Standing) 
         }
         equals += usize::from(best.is_some_and(|(least, _)| busy == least));
     }
-    let (least, first) = best.filter(|((best, _), _)| !full || *best == Standing::Good)?;
+    let (least, first) = best.filter(|((best, _), _)| !full || *best <= Standing::Doubtful)?;
     let mut equal = members.iter().enumerate().filter(|found| busy(*found) == least);
     // They change while we look.
     Some(equal.nth(turn % equals.max(1)).map_or(first, |(at, _)| at))
@@ -262,14 +316,14 @@ fn least(turn: usize, members: &[Member], standing: impl Fn(usize) -> Standing) 
 
 /// What the next request would wait for, by experience. The weight counts only for what is in flight: it is a share
 /// among equals, and an idle endpoint is not quicker for weighing more.
-fn cost(member: &Member, now: u64) -> f32 {
+fn cost(member: &Member, weight: f32, now: u64) -> f32 {
     let in_flight = member.endpoint.in_flight();
     let latency = match member.endpoint.latency().now(now) {
         Some(latency) => latency.max(FLOOR),
         None if in_flight > 0 => UNKNOWN,
         None => 0.0,
     };
-    latency * (in_flight as f32 / member.weight as f32 + 1.0)
+    latency * (in_flight as f32 / weight + 1.0)
 }
 
 /// One round in which every member has as many turns as it weighs, spread as evenly as they go: smooth weighted round

@@ -11,6 +11,7 @@ use std::time::Duration;
 use lockgate_net::dial::Target;
 use lockgate_net::relay::Habits;
 
+use super::avoidance::{Avoidance, Condition, Eject};
 use super::latency::Latency;
 use super::name::Name;
 use crate::limits::{Limit, Permit};
@@ -49,6 +50,9 @@ pub struct Endpoint {
     place: Place,
     max: Option<Limit>,
     connections: AtomicUsize,
+    ejections: AtomicU64,
+    /// When its last ejection ends or has ended; 0 without any.
+    back: AtomicU64,
     load: Load,
 }
 
@@ -66,8 +70,10 @@ struct Load {
 pub enum Failure {
     /// No connection, or no TLS.
     Unreachable,
-    /// A connection that broke before an answer, or an answer that is none.
+    /// A connection that broke before an answer.
     Broken,
+    /// No answer in time, one that cannot be read, or one that says that it cannot serve. One alone says little.
+    Unserved,
 }
 
 /// What a broken exchange counts as, or twice the latency if that is more: an endpoint that fails quickly must not look
@@ -84,6 +90,8 @@ impl Endpoint {
             place,
             max: max.map(Limit::new),
             connections: AtomicUsize::new(0),
+            ejections: AtomicU64::new(0),
+            back: AtomicU64::new(0),
             load: Load::default(),
         }
     }
@@ -123,11 +131,9 @@ impl Endpoint {
         &self.load.latency
     }
 
-    /// It has answered, the head of its answer so long after the request. `now` is [`crate::clock::Clock::now`], here
-    /// and below.
+    /// The head of its answer came so long after the request. `now` is [`crate::clock::Clock::now`], here and below.
     pub fn answered(&self, took: Duration, now: u64) {
         self.load.latency.observe(took, now);
-        self.succeeded();
     }
 
     /// It has not answered for so long. Said with every tick, an endpoint that hangs gets no more requests long before
@@ -136,17 +142,22 @@ impl Endpoint {
         self.load.latency.at_least(waited, now);
     }
 
-    /// It could be reached: it is not avoided any longer.
-    pub fn succeeded(&self) {
-        self.load.avoidance.end();
+    /// It has served: what failed before counts no longer.
+    pub fn succeeded(&self, now: u64) {
+        self.load.avoidance.succeeded(now);
     }
 
-    /// A try has failed. It is avoided for a second, after further failures for two, four, eight, at last for ten, as
-    /// long as there are others; when all are avoided they are tried all the same.
+    /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that, which `may` is asked about.
     ///
-    /// What was known of an unreachable one's latency is forgotten: when its time is over it gets a single request, as
-    /// a new one does, and its answer or failure decides what follows.
-    pub fn failed(&self, failure: Failure, now: u64) {
+    /// What was known of the latency of one that could not be reached, or is ejected, is forgotten: when its time is over it
+    /// gets a single request, as a new one does, and its answer or failure decides what follows.
+    pub fn failed(
+        &self,
+        failure: Failure,
+        now: u64,
+        eject: Option<Eject>,
+        may: impl FnOnce() -> bool,
+    ) -> bool {
         match failure {
             Failure::Unreachable => self.load.latency.forget(),
             Failure::Broken => {
@@ -154,19 +165,44 @@ impl Endpoint {
                 let twice = Duration::try_from_secs_f32(twice).unwrap_or_default();
                 self.load.latency.at_least(PENALTY.max(twice.min(10 * PENALTY)), now);
             }
+            Failure::Unserved => {}
         }
-        self.load.avoidance.begin(now);
+        let Some(until) = self.load.avoidance.failed(failure, now, eject, may) else { return false };
+        self.load.latency.forget();
+        self.back.store(until, Ordering::Relaxed);
+        self.ejections.fetch_add(1, Ordering::Relaxed);
+        true
     }
 
     /// It is as good as new: what was held against it counts no longer.
     pub fn forgive(&self) {
         self.load.latency.forget();
-        self.succeeded();
+        self.load.avoidance.end();
+    }
+
+    /// How it does, by what was met there lately.
+    pub fn condition(&self, now: u64) -> Condition {
+        self.load.avoidance.condition(now)
     }
 
     /// Whether others are to be preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
-        self.load.avoidance.lasts(now)
+        self.condition(now) != Condition::Well
+    }
+
+    /// Whether it is left alone because it kept failing.
+    pub fn is_ejected(&self, now: u64) -> bool {
+        self.load.avoidance.is_ejected(now)
+    }
+
+    /// How often it was ejected.
+    pub fn ejections(&self) -> u64 {
+        self.ejections.load(Ordering::Relaxed)
+    }
+
+    /// When its last ejection ends or has ended; 0 without any.
+    pub(super) fn back(&self) -> u64 {
+        self.back.load(Ordering::Relaxed)
     }
 
     /// Whether it has as many connections as it may.
@@ -269,42 +305,6 @@ impl Drop for Hold {
     }
 }
 
-/// How often it failed in a row, and until when it is avoided for that, in one word; 0 is not at all.
-#[derive(Debug, Default)]
-struct Avoidance(AtomicU64);
-
-const FIRST: u64 = 1_000;
-const LONGEST: u64 = 10_000;
-/// Bits of the word that count failures.
-const COUNT: u32 = 4;
-
-impl Avoidance {
-    fn lasts(&self, now: u64) -> bool {
-        // The count is at least 1 where the time is over at this very moment.
-        self.0.load(Ordering::Relaxed) >> COUNT > now
-    }
-
-    fn begin(&self, now: u64) {
-        let before = self.0.load(Ordering::Relaxed);
-        // What fails meanwhile was begun before, or had no choice: it is the same failure.
-        if before >> COUNT > now {
-            return;
-        }
-        let failures = before & ((1 << COUNT) - 1);
-        let until = now + (FIRST << failures).min(LONGEST);
-        let next = (until << COUNT) | (failures + 1).min((1 << COUNT) - 1);
-        // Whoever was quicker says the same.
-        let _ = self.0.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    fn end(&self) {
-        // Read first: writing would take the line from every other worker with each answer.
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,38 +326,32 @@ mod tests {
     }
 
     #[test]
-    fn one_that_keeps_failing_is_avoided_ever_longer_and_a_success_ends_it() {
-        let (endpoint, mut now) = (endpoint(None), 5_000);
-        for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
-            endpoint.failed(Failure::Unreachable, now);
-            // Those that were under way fail as well, and that is no further failure.
-            endpoint.failed(Failure::Unreachable, now + 1);
-            assert!(endpoint.is_avoided(now) && endpoint.is_avoided(now + span - 1));
-            now += span;
-            assert!(!endpoint.is_avoided(now));
-        }
-        (0..100).for_each(|_| endpoint.failed(Failure::Broken, now));
-        endpoint.succeeded();
-        assert!(!endpoint.is_avoided(now));
-        endpoint.failed(Failure::Broken, now);
-        assert!(!endpoint.is_avoided(now + 1_000), "it begins anew");
-    }
-
-    #[test]
     fn one_that_breaks_looks_slow_and_one_that_was_unreachable_looks_new() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
         endpoint.answered(tenth, 0);
-        endpoint.failed(Failure::Broken, 0);
+        endpoint.failed(Failure::Broken, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(5e5));
-        endpoint.failed(Failure::Broken, 0);
+        endpoint.failed(Failure::Broken, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), Some(1e6));
-        (0..100).for_each(|_| endpoint.failed(Failure::Broken, 0));
+        for _ in 0..100 {
+            endpoint.failed(Failure::Broken, 0, None, || false);
+        }
         assert_eq!(endpoint.latency().now(0), Some(5e6), "it is no worse for failing more often");
-        endpoint.failed(Failure::Unreachable, 0);
+        endpoint.failed(Failure::Unreachable, 0, None, || false);
         assert_eq!(endpoint.latency().now(0), None);
         endpoint.waited(tenth, 0);
         assert_eq!(endpoint.latency().now(0), Some(1e5));
         endpoint.forgive();
         assert!(endpoint.latency().now(0).is_none() && !endpoint.is_avoided(0));
+    }
+
+    #[test]
+    fn one_that_was_ejected_comes_back_as_a_new_one() {
+        let (endpoint, eject) = (endpoint(None), Some(Eject { errors: 2, time: 500 }));
+        endpoint.answered(Duration::from_millis(1), 0);
+        assert!(!endpoint.failed(Failure::Unserved, 0, eject, || true));
+        assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
+        assert!(endpoint.failed(Failure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
+        assert_eq!((endpoint.ejections(), endpoint.back(), endpoint.latency().now(7)), (1, 507, None));
     }
 }

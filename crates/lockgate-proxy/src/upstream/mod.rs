@@ -1,5 +1,6 @@
 //! The origin's side: endpoints, which of them is next, and the connection to it.
 
+mod avoidance;
 mod balance;
 mod endpoint;
 mod health;
@@ -12,6 +13,7 @@ mod settings;
 mod sharing;
 mod wire;
 
+pub use avoidance::{Condition, Eject};
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
 pub use health::{Health, Transition};

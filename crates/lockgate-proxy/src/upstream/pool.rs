@@ -17,6 +17,7 @@ use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 
+use super::avoidance::Condition;
 use super::balance::{Balance, Balancer, Member, Standing};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
 use super::random::mix;
@@ -128,7 +129,7 @@ impl Pool {
         tls: Option<Arc<Connector>>,
         settings: Settings,
     ) -> Self {
-        let balancer = Balancer::new(&members);
+        let balancer = Balancer::new(&members, settings.slow_start);
         let (relays, queued) = (AtomicU64::new(0), AtomicUsize::new(0));
         Self { members, balance, balancer, tls, settings, relays, queued }
     }
@@ -143,10 +144,12 @@ impl Pool {
         self.take(self.balance.unwrap_or(Balance::LatencyAware), tried, random, now)
     }
 
-    /// Whether who was with `member` stays there: not with a backup when another one is well again.
+    /// Whether who was with `member` stays there: not with one that is left alone, nor with a backup when another one is
+    /// well again.
     pub fn may_stay(&self, member: &Member, now: u64) -> bool {
         let is_good = |member| Standing::of(member, now) == Standing::Good;
-        !member.is_backup() || !self.members.iter().any(is_good)
+        member.endpoint().condition(now) != Condition::Gone
+            && !(member.is_backup() && self.members.iter().any(is_good))
     }
 
     fn take(&self, balance: Balance, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
@@ -170,7 +173,9 @@ impl Pool {
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
         let members = || self.members.iter().enumerate().filter(|(at, member)| left(*at, member));
-        let well = |member: &Member| matches!(Standing::of(member, now), Standing::Good | Standing::Full);
+        let well = |member: &Member| {
+            matches!(Standing::of(member, now), Standing::Good | Standing::Doubtful | Standing::Full)
+        };
         let any = !members().any(|(_, member)| well(member));
         let members = members().filter(|(_, member)| any || well(member));
         let (mut places, mut waiting): (Vec<_>, Vec<_>) =
@@ -215,14 +220,32 @@ impl Pool {
             tried |= bit(member);
             match self.attempt(hold.works(), guard, limit, header).await {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
-                done => return done,
+                Ok(dialled) => {
+                    dialled.hold.endpoint().succeeded(guard.clock().now());
+                    return Ok(dialled);
+                }
+                error => return error,
             }
         }
         Err(last.unwrap_or(DialError::Down))
     }
 
+    /// An endpoint of the pool has failed. It is ejected for that only while half of the pool is left which is up and well:
+    /// what all of them do is not the fault of one, and those that are left must bear what it had.
+    pub fn failed(&self, endpoint: &Endpoint, failure: Failure, now: u64) {
+        let remains = |member: &&Member| {
+            let other = &**member.endpoint();
+            !std::ptr::eq(other, endpoint) && member.is_up() && other.condition(now) != Condition::Gone
+        };
+        let may = || 2 * self.members.iter().filter(remains).count() >= self.members.len();
+        if endpoint.failed(failure, now, self.settings.eject, may) {
+            let pool = &*self.settings.name;
+            tracing::warn!(%endpoint, pool, "the endpoint is ejected: it kept failing");
+        }
+    }
+
     /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take `limit`. `header`
-    /// goes before the TLS in plain. The endpoint remembers that it failed, or did not.
+    /// goes before the TLS in plain. The endpoint remembers that it failed; that it is well is said by what it does then.
     ///
     /// # Errors
     /// What the endpoint said, or that the connection was cut meanwhile.
@@ -235,13 +258,10 @@ impl Pool {
     ) -> Result<Dialled, DialError> {
         let endpoint = Arc::clone(hold.endpoint());
         match self.connect(&endpoint, guard, limit, header).await {
-            Ok(Ok((socket, session))) => {
-                endpoint.succeeded();
-                Ok(Dialled { socket, session, hold })
-            }
+            Ok(Ok((socket, session))) => Ok(Dialled { socket, session, hold }),
             Ok(Err(error)) if is_exhaustion(&error) => Err(DialError::Exhausted(Arc::new(error))),
             Ok(Err(error)) => {
-                endpoint.failed(Failure::Unreachable, guard.clock().now());
+                self.failed(&endpoint, Failure::Unreachable, guard.clock().now());
                 Err(DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) })
             }
             Err(cut) => Err(DialError::Cut(cut)),
@@ -346,13 +366,43 @@ fn no_place(cut: Cut) -> DialError {
 mod tests {
     use super::*;
 
+    fn pool(weights: &[u32], settings: Settings) -> Pool {
+        let member = |weight: &u32| {
+            let place = Place::Ip("127.0.0.1:1".parse().unwrap());
+            Member::new(Arc::new(Endpoint::new(String::new(), String::new(), place, None)), *weight)
+        };
+        Pool::new(weights.iter().map(member).collect(), None, None, settings)
+    }
+
+    #[test]
+    fn half_of_a_pool_always_stays_however_many_fail() {
+        for (members, ejected) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
+            let eject = Some(super::super::Eject::default());
+            let pool = pool(&vec![1; members], Settings { eject, ..Settings::default() });
+            for member in pool.members() {
+                (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, 0));
+            }
+            let count = pool.members().iter().filter(|member| member.endpoint().is_ejected(0)).count();
+            assert_eq!(count, ejected, "of {members}");
+        }
+        // Those that are down, or cannot be reached, do not stay.
+        for gone in [
+            |pool: &Pool| pool.members()[0].fall(),
+            |pool: &Pool| {
+                pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, 0);
+            },
+        ] {
+            let eject = Some(super::super::Eject { errors: 1, time: 1_000 });
+            let pool = pool(&[1, 1, 1], Settings { eject, ..Settings::default() });
+            gone(&pool);
+            pool.failed(pool.members()[1].endpoint(), Failure::Unserved, 0);
+            assert!(!pool.members()[1].endpoint().is_ejected(0));
+        }
+    }
+
     #[test]
     fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
-        let member = |weight| {
-            let place = Place::Ip("127.0.0.1:1".parse().unwrap());
-            Member::new(Arc::new(Endpoint::new(String::new(), String::new(), place, None)), weight)
-        };
-        let pool = Pool::new([1, 2].map(member).into(), None, None, Settings::default());
+        let pool = pool(&[1, 2], Settings::default());
         let relay = || pool.take(Balance::Least, 0, 0, 0).map(|(at, hold)| (at, hold.works())).unwrap();
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
         assert_eq!(relays.iter().filter(|(at, _)| *at == 0).count(), 3);

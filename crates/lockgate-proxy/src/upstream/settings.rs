@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockgate_net::proxy_protocol::Version;
 
+use super::avoidance::Eject;
 use crate::answer::Page;
 
 /// The settings of a pool.
@@ -17,6 +18,10 @@ pub struct Settings {
     pub keeping: Keeping,
     /// How requests that were not answered are tried again.
     pub retry: Retry,
+    /// When an endpoint that keeps failing is left alone, if ever.
+    pub eject: Option<Eject>,
+    /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at once.
+    pub slow_start: u64,
     /// How requests wait for endpoints that are at their `max`.
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's connection.

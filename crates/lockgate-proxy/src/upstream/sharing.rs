@@ -146,7 +146,7 @@ impl Sharing {
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
             begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {
-                endpoint.failed(Failure::Unreachable, guard.clock().now());
+                pool.failed(&endpoint, Failure::Unreachable, guard.clock().now());
                 DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) }
             })
         };

@@ -8,7 +8,9 @@ use lockgate_config::Config;
 use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
-use lockgate_proxy::upstream::{Balance, Endpoint, Keeping, Member, Place, Pool, Queue, Retry, Settings};
+use lockgate_proxy::upstream::{
+    Balance, Eject, Endpoint, Keeping, Member, Place, Pool, Queue, Retry, Settings,
+};
 
 use super::{Mistakes, tls};
 use crate::prober::{Ask, Check, Prober, Request, Script};
@@ -179,6 +181,8 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
             None => Retry { times: 0, budget: 0 },
             Some(retry) => Retry { times: retry.times, budget: retry.budget },
         },
+        eject: written.eject.map(|eject| Eject { errors: eject.errors, time: super::millis(eject.time) }),
+        slow_start: super::millis(written.slow_start),
         queue: Queue { max: written.queue.max, wait: written.queue.wait },
         proxy_protocol: written.proxy_protocol.map(version),
         maintenance,

@@ -55,7 +55,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     assert_eq!((before.up, before.took, before.why), (true, None, None));
     let probing = prober.start().unwrap();
     let mut wire = next(&origin);
-    endpoint.failed(Failure::Unreachable, 0);
+    endpoint.failed(Failure::Unreachable, 0, None, || false);
     for (status, up, why) in [
         (200, true, None),
         (500, true, Some("answered 500")),

@@ -1,6 +1,10 @@
 //! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those that were ejected, those
 //! that a client belongs to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
 use lockgate_testkit::{Lockgate, Origin, Serving, Wire, eventually};
 
 use crate::http::{ask, ok, pooled};
@@ -61,7 +65,7 @@ fn a_backup_takes_relays_while_no_other_endpoint_is_up() {
     (0..20).for_each(|_| assert_eq!(greeted(&gate).1, "a"));
     // What began at the backup stays there.
     held.send("still");
-    assert!(held.is_quiet(std::time::Duration::ZERO));
+    assert!(held.is_quiet(Duration::ZERO));
 }
 
 #[test]
@@ -117,4 +121,106 @@ fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
         upstream.send("answer");
         first.expect("answer");
     }
+}
+
+/// A pool whose requests are answered by turns, the first of which is that of `first`.
+fn by_turns(first: &str, second: &str, keys: &str) -> String {
+    pooled(format!(
+        "endpoints = [\"{first}\", \"{second}\"]\nbalance = \"round-robin\"\nretry = false\n{keys}"
+    ))
+}
+
+fn statuses(gate: &Lockgate, requests: usize) -> Vec<u16> {
+    (0..requests).map(|_| ask(gate).status()).collect()
+}
+
+#[test]
+fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected() {
+    for (keys, count, status) in
+        [("", 5, 503), ("eject = { errors = 3, for = \"60s\" }", 3, 502), ("eject = { errors = 1 }", 1, 504)]
+    {
+        let bad = Origin::tcp()
+            .answering(move |_| format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes());
+        let good = named("good");
+        let gate = lockgate().workers(2).start(&by_turns(bad.address(), good.address(), keys));
+        let expected: Vec<u16> =
+            (0..20).map(|at| if at % 2 == 0 && at / 2 < count { status } else { 200 }).collect();
+        assert_eq!(statuses(&gate, 20), expected, "{keys}");
+        for (name, [of_bad, of_good]) in
+            [("lockgate_upstream_ejections_total", [1.0, 0.0]), ("lockgate_upstream_ejected", [1.0, 0.0])]
+        {
+            assert_eq!(gate.sample(name, &[bad.address()]), of_bad);
+            assert_eq!(gate.sample(name, &[good.address()]), of_good);
+        }
+        gate.stderr().find("it is said once", |line| line.contains("is ejected").then_some(()));
+    }
+}
+
+#[test]
+fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
+    for (statuses, ejected) in [([503, 503, 500], false), ([503, 503, 404], false), ([503, 503, 502], true)] {
+        let turn = AtomicUsize::new(0);
+        let bad = Origin::tcp().answering(move |_| {
+            let status = statuses[turn.fetch_add(1, Ordering::SeqCst) % 3];
+            format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
+        });
+        let good = named("good");
+        let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = { errors = 3 }"));
+        let answers = self::statuses(&gate, 20);
+        let good = answers.iter().filter(|status| **status == 200).count();
+        assert_eq!(good, if ejected { 17 } else { 10 }, "{answers:?}");
+    }
+}
+
+#[test]
+fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
+    let bad = Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let good = named("good");
+    let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = false"));
+    assert_eq!(statuses(&gate, 20), [503, 200].repeat(10));
+    assert_eq!(gate.sample("lockgate_upstream_ejections_total", &[bad.address()]), 0.0);
+}
+
+#[test]
+fn where_all_fail_none_is_at_fault_and_all_are_asked() {
+    let bad = || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let (one, other, alone) = (bad(), bad(), bad());
+    let gate = lockgate().start(&by_turns(one.address(), other.address(), "eject = { errors = 1 }"));
+    assert_eq!(statuses(&gate, 10), [503; 10]);
+    gate.wait_for_sample("lockgate_upstream_ejections_total", &[one.address()], 1.0);
+    gate.wait_for_sample("lockgate_upstream_ejections_total", &[other.address()], 0.0);
+    let gate = lockgate().start(&pooled(format!("endpoints = [\"{}\"]", alone.address())));
+    assert_eq!(statuses(&gate, 10), [503; 10]);
+    gate.wait_for_sample("lockgate_upstream_ejections_total", &[], 0.0);
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_in_time_or_not_what_can_be_read_is_ejected() {
+    let silent = Origin::tcp().serve(Wire::wait_closed);
+    let garbage = Origin::tcp().answering(|_| b"SSH-2.0-OpenSSH_9.9\r\n\r\n".to_vec());
+    let good = named("good");
+    for bad in [silent, garbage] {
+        let toml = by_turns(bad.address(), good.address(), "eject = { errors = 2, for = \"60s\" }");
+        let gate = lockgate().start(&(toml + "timeouts = { response = \"100ms\" }\n"));
+        let answers = statuses(&gate, 12);
+        assert_eq!(answers.iter().filter(|status| **status != 200).count(), 2, "{answers:?}");
+        assert_eq!(gate.sample("lockgate_upstream_ejections_total", &[bad.address()]), 1.0);
+    }
+}
+
+#[test]
+fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
+    let well = Arc::new(AtomicBool::new(false));
+    let is_well = Arc::clone(&well);
+    let origin = Origin::tcp().answering(move |_| match is_well.load(Ordering::SeqCst) {
+        true => ok("back"),
+        false => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
+    });
+    let good = named("good");
+    let keys = "eject = { errors = 1, for = \"300ms\" }\nslow_start = \"1s\"";
+    let gate = lockgate().start(&by_turns(origin.address(), good.address(), keys));
+    assert_eq!(ask(&gate).status(), 503);
+    well.store(true, Ordering::SeqCst);
+    eventually("it is back", || (ask(&gate).text() == "back").then_some(()));
+    assert_eq!(gate.sample("lockgate_upstream_ejected", &[origin.address()]), 0.0);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::upstream::avoidance::Eject;
 use crate::upstream::endpoint::{Failure, InFlight, Place};
 use crate::upstream::random::Random;
 
@@ -29,12 +30,22 @@ impl Script {
     }
 
     fn of(balance: Balance, members: Vec<Member>) -> Self {
-        Self { balance, balancer: Balancer::new(&members), members, random: Random::seeded(3), now: 0 }
+        Self { balance, balancer: Balancer::new(&members, 0), members, random: Random::seeded(3), now: 0 }
+    }
+
+    /// The same, where who comes back does so in so many milliseconds.
+    fn slowly(balance: Balance, weights: &[u32], slow_start: u64) -> Self {
+        let pool = Self::new(balance, weights);
+        Self { balancer: Balancer::new(&pool.members, slow_start), ..pool }
     }
 
     fn choose(&self, usable: impl Fn(usize) -> bool) -> Option<usize> {
         let tried = |at| !usable(at);
         self.balancer.choose(self.balance, &self.members, tried, self.random.next(), self.now)
+    }
+
+    fn fail(&self, at: usize, failure: Failure) {
+        self.endpoint(at).failed(failure, self.now, None, || false);
     }
 
     fn next(&self) -> usize {
@@ -53,6 +64,14 @@ impl Script {
     fn shares(&self) -> Vec<usize> {
         let mut shares = vec![0; self.members.len()];
         (0..1000).for_each(|_| shares[self.next()] += 1);
+        shares
+    }
+
+    /// The same of so many choices at one moment.
+    fn shares_of(&mut self, choices: usize, now: u64) -> Vec<usize> {
+        self.now = now;
+        let mut shares = vec![0; self.members.len()];
+        (0..choices).for_each(|_| shares[self.next()] += 1);
         shares
     }
 
@@ -102,10 +121,10 @@ fn turns_go_round_smoothly_by_weight() {
 #[test]
 fn a_turn_of_one_who_is_out_goes_to_nobody_in_particular() {
     let pool = Script::new(Balance::RoundRobin, &[1, 1, 1]);
-    pool.members[1].set_up(false);
+    pool.members[1].fall();
     assert_eq!(pool.sequence(8), "acacacac", "not twice as many to c, whose turn follows");
-    pool.members[1].set_up(true);
-    pool.endpoint(0).failed(Failure::Unreachable, 0);
+    pool.members[1].rise(0);
+    pool.fail(0, Failure::Unreachable);
     assert_eq!(pool.sequence(6), "bcbcbc");
 }
 
@@ -118,7 +137,7 @@ fn heavy_weights_are_scaled_and_light_ones_still_get_a_turn() {
     }
     // One who has nearly all turns is down: the rest are found, and in turn.
     let pool = Script::new(Balance::RoundRobin, &[1, 1000, 1]);
-    pool.members[1].set_up(false);
+    pool.members[1].fall();
     let sequence = pool.sequence(40);
     assert!(!sequence.contains('b') && sequence.contains('a') && sequence.contains('c'), "{sequence}");
 }
@@ -200,15 +219,15 @@ fn nobody_who_is_down_or_was_tried_is_chosen_however_many_are_left() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let pool = Script::new(balance, &[1; 100]);
         for at in (0..100).filter(|at| *at != 71 && *at != 72) {
-            pool.members[at].set_up(false);
+            pool.members[at].fall();
         }
         let shares = pool.shares();
         assert_eq!(shares[71] + shares[72], 1000, "{balance:?}");
         assert!(about(shares[71], 1000, 0.5), "{balance:?}: {}", shares[71]);
         assert!((0..100).all(|_| pool.choose(|at| at != 71) == Some(72)), "{balance:?}");
         assert_eq!(pool.choose(|at| at != 71 && at != 72), None);
-        pool.members[71].set_up(false);
-        pool.members[72].set_up(false);
+        pool.members[71].fall();
+        pool.members[72].fall();
         assert_eq!(pool.choose(|_| true), None, "{balance:?}");
         let empty = Script::new(balance, &[]);
         assert_eq!(empty.choose(|_| true), None);
@@ -219,15 +238,16 @@ fn nobody_who_is_down_or_was_tried_is_chosen_however_many_are_left() {
 fn who_failed_lately_is_left_alone_while_there_are_others_and_tried_when_there_are_not() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let mut pool = Script::new(balance, &[1, 1]);
-        pool.endpoint(0).failed(Failure::Unreachable, 0);
+        pool.fail(0, Failure::Unreachable);
         assert_eq!(pool.shares(), [0, 1000], "{balance:?}");
         assert_eq!(pool.choose(|at| at != 1), Some(0), "{balance:?}");
-        pool.endpoint(1).failed(Failure::Broken, 0);
-        assert!((0..100).any(|_| pool.next() == 0), "{balance:?}");
-        pool.members[1].set_up(false);
+        pool.fail(1, Failure::Broken);
+        assert_eq!(pool.shares(), [0, 1000], "{balance:?}: it could be reached");
+        pool.fail(1, Failure::Broken);
+        pool.members[1].fall();
         assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
         pool.now = 1_000;
-        pool.members[1].set_up(true);
+        pool.members[1].rise(0);
         assert!((0..100).any(|_| pool.next() == 0), "{balance:?}: its time is over");
     }
 }
@@ -239,19 +259,19 @@ fn a_backup_is_chosen_only_when_no_other_is_up() {
         let mut pool = Script::of(balance, both.collect());
         let shares = pool.shares();
         assert!(shares[0] > 0 && shares[1] > 0 && shares[2..] == [0, 0], "{balance:?}: {shares:?}");
-        pool.members[0].set_up(false);
+        pool.members[0].fall();
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
         // It was tried for this request, and nobody else is left.
         assert!(pool.choose(|at| at != 1).is_some_and(|at| at > 1), "{balance:?}");
-        pool.members[1].set_up(false);
+        pool.members[1].fall();
         let shares = pool.shares();
         assert!(shares[..2] == [0, 0] && shares[2] > 0 && shares[3] > 0, "{balance:?}: {shares:?}");
-        pool.members[1].set_up(true);
-        pool.endpoint(1).failed(Failure::Unreachable, 0);
+        pool.members[1].rise(0);
+        pool.fail(1, Failure::Unreachable);
         assert!(pool.next() > 1, "{balance:?}");
-        [2, 3].into_iter().for_each(|at| pool.members[at].set_up(false));
+        [2, 3].into_iter().for_each(|at| pool.members[at].fall());
         assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
-        [2, 3].into_iter().for_each(|at| pool.members[at].set_up(true));
+        [2, 3].into_iter().for_each(|at| pool.members[at].rise(0));
         pool.now = 1_000;
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
     }
@@ -266,7 +286,7 @@ fn one_that_is_well_and_full_is_waited_for_and_not_replaced_by_a_backup() {
         let pool = Script::of(balance, both);
         let held = pool.endpoint(0).try_take();
         assert_eq!(pool.choose(|_| true), None, "{balance:?}");
-        pool.members[0].set_up(false);
+        pool.members[0].fall();
         assert_eq!(pool.next(), 1, "{balance:?}");
         drop(held);
     }
@@ -276,6 +296,68 @@ fn one_that_is_well_and_full_is_waited_for_and_not_replaced_by_a_backup() {
 fn a_pool_of_backups_is_one_of_equals() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
         let pool = Script::of(balance, members(&[1, 1]).into_iter().map(Member::as_backup).collect());
+        assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
+    }
+}
+
+#[test]
+fn the_share_of_one_that_comes_back_grows_to_the_whole_of_its_weight() {
+    const RETURN: u64 = 100_000;
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        for ejected in [false, true] {
+            let mut pool = Script::slowly(balance, &[2, 2, 4], 30_000);
+            assert!(pool.shares().iter().all(|share| *share > 200), "{balance:?}: not at the start");
+            pool.now = RETURN;
+            if ejected {
+                let eject = Some(Eject { errors: 1, time: 1_000 });
+                pool.endpoint(1).failed(Failure::Unserved, RETURN - 1_000, eject, || true);
+                pool.endpoint(1).succeeded(RETURN);
+            } else {
+                pool.members[1].fall();
+                pool.members[1].rise(RETURN);
+            }
+            let mut last = 0;
+            let whole = pool.shares_of(10_000, RETURN + 30_000)[1];
+            for (after, part) in
+                [(0, 0.1), (3_000, 0.1), (9_000, 0.3), (15_000, 0.5), (24_000, 0.8), (30_000, 1.0)]
+            {
+                let share = pool.shares_of(10_000, RETURN + after)[1];
+                let expected = part * whole as f64;
+                // The others' choices that it is left out of are theirs, so that it gets a little more of the rest.
+                let near = expected * 0.75 - 50.0..expected * 1.35 + 50.0;
+                assert!(near.contains(&(share as f64)), "{balance:?} {after}: {share} of {whole}");
+                assert!(share + 150 > last, "{balance:?} {after}: {share} after {last}");
+                last = share;
+            }
+        }
+    }
+}
+
+#[test]
+fn one_that_comes_back_slowly_is_spared_under_load_too() {
+    for balance in [Balance::LatencyAware, Balance::Least] {
+        let mut pool = Script::slowly(balance, &[1, 1], 60_000);
+        pool.load(40, &[10, 10], 1_000);
+        pool.members[0].fall();
+        pool.load(40, &[10, 10], 1_000);
+        pool.members[0].rise(pool.now);
+        let parts: Vec<f64> = (0..6)
+            .map(|_| pool.load(40, &[10, 10], 10_000))
+            .map(|shares| shares[0] as f64 / shares.iter().sum::<usize>() as f64)
+            .collect();
+        assert!(parts[0] < 0.2 && parts[5] > 0.4, "{balance:?}: {parts:?}");
+        assert!(parts.is_sorted(), "{balance:?}: {parts:?}");
+    }
+}
+
+#[test]
+fn those_that_all_come_back_at_once_serve_at_once() {
+    for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {
+        let mut pool = Script::slowly(balance, &[1, 1], 30_000);
+        pool.now = 5_000;
+        pool.members.iter().for_each(Member::fall);
+        assert_eq!(pool.choose(|_| true), None);
+        pool.members.iter().for_each(|member| member.rise(5_000));
         assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
     }
 }

@@ -1,0 +1,184 @@
+//! How often an endpoint has failed in a row, and for how long it is left alone for that: one word, shared by the workers.
+//!
+//! **What counts.** What an endpoint does to a request whoever sent it: it cannot be reached, breaks off before it answers,
+//! answers what cannot be read, does not answer in time, or answers 502, 503 or 504, by which it says itself that it cannot
+//! serve. That is what nginx counts (`max_fails`: errors, timeouts, invalid heads) with what Envoy counts as gateway failures
+//! (`consecutive_gateway_failure`). A 500 does not, as HAProxy (`observe layer7`) and Envoy (`consecutive_5xx`) would have
+//! it: it is an answer to one request, and whoever knows a URL that brings it about could empty the pool.
+//!
+//! **What follows.** One that could not be reached or broke off is left alone for a second, after further failures in a row
+//! for two, four, eight, at last for ten. At the number in a row that [`Eject`] says it is ejected: left alone for as long as
+//! that says, whatever it does meanwhile. Nobody is left alone where there is no other.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::endpoint::Failure;
+
+/// When an endpoint that keeps failing is ejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eject {
+    /// Failures in a row; at most 255.
+    pub errors: u8,
+    /// Milliseconds that it is left alone for.
+    pub time: u64,
+}
+
+impl Default for Eject {
+    fn default() -> Self {
+        Self { errors: 5, time: 10_000 }
+    }
+}
+
+/// How an endpoint does, by what was met there lately; the order is that of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Condition {
+    /// As well as anybody.
+    Well,
+    /// It broke off: others are better.
+    Doubtful,
+    /// It could not be reached, or is ejected: also those who belong to it go to others.
+    Gone,
+}
+
+/// Until when it is left alone, why, and how often it has failed in a row; 0 is not at all.
+#[derive(Debug, Default)]
+pub(super) struct Avoidance(AtomicU64);
+
+/// Milliseconds.
+const FIRST: u64 = 1_000;
+const LONGEST: u64 = 10_000;
+/// The bits of the word.
+const COUNT: u64 = 0xff;
+const GONE: u64 = 1 << 8;
+const EJECTED: u64 = 1 << 9;
+const UNTIL: u32 = 10;
+
+impl Avoidance {
+    pub(super) fn condition(&self, now: u64) -> Condition {
+        match self.0.load(Ordering::Relaxed) {
+            word if word >> UNTIL <= now => Condition::Well,
+            word if word & GONE != 0 => Condition::Gone,
+            _ => Condition::Doubtful,
+        }
+    }
+
+    pub(super) fn is_ejected(&self, now: u64) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        word >> UNTIL > now && word & EJECTED != 0
+    }
+
+    /// Counts a failure; when it is ejected by that, says until when. `may` is asked whether it may be.
+    pub(super) fn failed(
+        &self,
+        failure: Failure,
+        now: u64,
+        eject: Option<Eject>,
+        may: impl FnOnce() -> bool,
+    ) -> Option<u64> {
+        let before = self.0.load(Ordering::Relaxed);
+        // What fails meanwhile was begun before, or had no choice: it is the same failure.
+        if before >> UNTIL > now {
+            return None;
+        }
+        let count = ((before & COUNT) + 1).min(COUNT);
+        let longest = eject.map_or(LONGEST, |eject| eject.time.min(LONGEST));
+        let avoided = (FIRST << (count - 1).min(8)).min(longest);
+        let ejects = eject.filter(|eject| count >= u64::from(eject.errors)).filter(|_| may());
+        let (time, why) = match (ejects, failure) {
+            (Some(eject), _) => (eject.time, GONE | EJECTED),
+            (None, Failure::Unreachable) => (avoided, GONE),
+            (None, Failure::Broken) => (avoided, 0),
+            (None, Failure::Unserved) => (0, 0),
+        };
+        let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
+        let next = (until << UNTIL) | why | count;
+        // Whoever was quicker says the same.
+        let told = self.0.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+        ejects.filter(|_| told.is_ok()).map(|_| until)
+    }
+
+    /// It did what it was asked for. That ends all but an ejection: what it still answers was asked before.
+    pub(super) fn succeeded(&self, now: u64) {
+        // Read first: writing would take the line from every other worker with each answer.
+        let word = self.0.load(Ordering::Relaxed);
+        if word != 0 && (word & EJECTED == 0 || word >> UNTIL <= now) {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends whatever there is.
+    pub(super) fn end(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EJECT: Option<Eject> = Some(Eject { errors: 3, time: 5_000 });
+
+    #[test]
+    fn one_that_keeps_failing_is_avoided_ever_longer_and_a_success_ends_it() {
+        let (avoidance, mut now) = (Avoidance::default(), 5_000);
+        let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
+        for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
+            failed(Failure::Unreachable, now);
+            // Those that were under way fail as well, and that is no further failure.
+            failed(Failure::Unreachable, now + 1);
+            let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
+            assert_eq!(gone, [Condition::Gone, Condition::Gone, Condition::Well]);
+            now += span;
+        }
+        assert!((0..100).all(|_| failed(Failure::Broken, now).is_none()));
+        assert_eq!(avoidance.condition(now), Condition::Doubtful);
+        avoidance.succeeded(now);
+        assert_eq!(avoidance.condition(now), Condition::Well);
+        failed(Failure::Broken, now);
+        assert_eq!(avoidance.condition(now + 1_000), Condition::Well, "it begins anew");
+        assert!((0..1_000).all(|_| failed(Failure::Unserved, now + 1_000).is_none()));
+        assert_eq!(avoidance.condition(now + 1_000), Condition::Well, "nobody is ejected");
+    }
+
+    #[test]
+    fn after_so_many_failures_in_a_row_it_is_ejected_whatever_it_answers_meanwhile() {
+        let avoidance = Avoidance::default();
+        let failed = |now| avoidance.failed(Failure::Unserved, now, EJECT, || true);
+        assert_eq!([failed(0), failed(0)], [None, None]);
+        avoidance.succeeded(0);
+        assert_eq!([failed(0), failed(0), failed(7), failed(8)], [None, None, Some(5_007), None]);
+        avoidance.succeeded(8);
+        assert!(avoidance.is_ejected(5_006) && !avoidance.is_ejected(5_007));
+        assert_eq!(avoidance.condition(5_006), Condition::Gone);
+        // It has not shown that it is well: the next failure is enough.
+        assert_eq!(failed(6_000), Some(11_000));
+        avoidance.succeeded(11_000);
+        assert_eq!(failed(11_000), None);
+        failed(11_000);
+        failed(11_000);
+        assert!(avoidance.is_ejected(11_000));
+        avoidance.end();
+        assert!(!avoidance.is_ejected(11_000));
+    }
+
+    #[test]
+    fn one_that_may_not_be_ejected_is_avoided_as_before_and_never_for_longer_than_an_ejection() {
+        let avoidance = Avoidance::default();
+        for (now, until) in [(0, 1_000), (1_000, 3_000), (3_000, 7_000), (7_000, 12_000), (12_000, 17_000)] {
+            assert_eq!(avoidance.failed(Failure::Unreachable, now, EJECT, || false), None);
+            let gone = [until - 1, until].map(|now| avoidance.condition(now));
+            assert_eq!(gone, [Condition::Gone, Condition::Well], "{now}");
+            assert!(!avoidance.is_ejected(now));
+        }
+    }
+
+    #[test]
+    fn times_beyond_the_word_and_counts_beyond_their_bits_are_fine() {
+        let avoidance = Avoidance::default();
+        let forever = Some(Eject { errors: 255, time: u64::MAX });
+        let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);
+        assert!((0..254).all(|at| failed(at).is_none()));
+        assert_eq!(failed(0), Some(u64::MAX >> UNTIL));
+        assert!(avoidance.is_ejected(u64::MAX >> (UNTIL + 1)));
+    }
+}
