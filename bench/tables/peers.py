@@ -206,7 +206,7 @@ def start(name, front, cores=processes.TESTED, kinds=PEERS):
         raise DidNotStart(f"there is no {os.path.relpath(argv[0], processes.REPOSITORY) if os.path.isabs(argv[0]) else argv[0]}")
     process = Process(argv, cores, name, descriptors=300 if front.few_descriptors else None, cwd=directory)
     process.port, process.front, process.directory = front.port, front, directory
-    if not process.listens(front.port):
+    if not process.listens(front.port, host=getattr(front, "host", "127.0.0.1")):
         said = process.said().strip()
         code = process.popen.poll()
         process.stop()

@@ -100,12 +100,12 @@ class Process:
         with open(self.log, errors="replace") as f:
             return f.read()
 
-    def listens(self, port, seconds=10):
+    def listens(self, port, seconds=10, host="127.0.0.1"):
         """Waits until it does; False when it ended or time is over."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self.alive():
             try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
+                socket.create_connection((host, port), 1).close()
                 return True
             except OSError:
                 time.sleep(0.05)

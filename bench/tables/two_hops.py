@@ -21,6 +21,7 @@ QUIET, DOWN, BACK, DRAIN = 5, 7, 4, 9  # seconds: before the kill, until it is s
 HOLD, PAUSE = 4.0, 0.5                 # seconds that a WebSocket lives, and between its messages
 DEADLINE = 8                           # of a drain: longer than a WebSocket lives
 TERMINATORS = ("relay", "site")
+CHECKS = {"ready": "/ready, which says of a drain before it begins", "tcp": "a connection"}
 
 
 @dataclass(frozen=True)
@@ -29,17 +30,23 @@ class Hop:
     upstreams: tuple
     kind: str                     # "balancer", "relay", "site"
     port: int = 0
+    host: str = "127.0.0.1"
+    metrics: int = 0              # port of its metrics address; of the balancer, that of those that it asks for /ready; 0: none
 
     few_descriptors = False
 
 
 def hop(front, directory):
-    text = ["workers = 1", "access_log = false", f'drain = {{ delay = "1s", deadline = "{DEADLINE}s" }}']
+    text = ["workers = 1", "access_log = false", f'drain = {{ delay = "2s", deadline = "{DEADLINE}s" }}']
+    if front.metrics and front.kind != "balancer":
+        text.append(f'metrics = "{front.host}:{front.metrics}"')
     text += ['trusted = ["127.0.0.1/32"]'] if front.kind != "balancer" else []
     text += ["[pool.next]", f"endpoints = {list(front.upstreams)}".replace("'", '"')]
-    asked = "" if front.kind == "balancer" else 'path = "/health", '
+    asked = 'path = "/health", '
+    if front.kind == "balancer":
+        asked = f'path = "/ready", port = {front.metrics}, ' if front.metrics else ""
     text.append(f'health = {{ {asked}every = "500ms", timeout = "300ms", fall = 2, rise = 2 }}')
-    text += [f'[site.":{front.port}"]', 'listen = ["127.0.0.1"]'] if front.kind == "site" else [f'[tcp."127.0.0.1:{front.port}"]']
+    text += [f'[site.":{front.port}"]', f'listen = ["{front.host}"]'] if front.kind == "site" else [f'[tcp."{front.host}:{front.port}"]']
     text.append('proxy = "pool:next"')
     if front.kind != "site":
         text.append('proxy_protocol = "v2"')
@@ -155,28 +162,30 @@ def length(head):
 def two_hops(report, a):
     """A TCP balancer, two TLS terminators, two applications: one terminator is killed and one drained under new HTTP and WebSocket connections."""
     whole = QUIET + DOWN + BACK + DRAIN
-    report.head("Two hops: TCP balancer → TLS terminators → applications", len(a.terminators) * (whole + 8))
+    report.head("Two hops: TCP balancer → TLS terminators → applications", len(a.terminators) * len(a.checks) * (whole + 8))
     os.sched_setaffinity(0, OTHERS)
-    for kind in a.terminators:
-        progress(kind)
+    for kind, check in ((kind, check) for kind in a.terminators for check in a.checks):
+        progress(f"{kind} {check}")
         try:
-            story(report, kind, a)
+            story(report, kind, check, a)
         except peers.DidNotStart as why:
             report.plain(f"Terminators: {kind}", ["", ""], [["lockgate", str(why)]])
             report.bad = True
 
 
-def story(report, kind, a):
+def story(report, kind, check, a):
     applications = [Application(), Application()]
-    hops = [start(Hop(tuple(app.tcp for app in applications), kind)) for _ in range(2)]
-    balancer = start(Hop(tuple(f"127.0.0.1:{hop.port}" for hop in hops), "balancer"))
+    # Two machines have the same ports: so do two addresses.
+    port, metrics = processes.free_port(), processes.free_port() if check == "ready" else 0
+    hops = [start(Hop(tuple(app.tcp for app in applications), kind, port, host, metrics)) for host in ("127.0.0.1", "127.0.0.2")]
+    balancer = start(Hop(tuple(f"{hop.front.host}:{port}" for hop in hops), "balancer", metrics=metrics))
     time.sleep(2)  # the first checks
     clients = Clients(balancer.port, kind == "relay", a.https, a.sockets)
     moments, said, over = {}, [], threading.Event()
 
     def notes(hop, up, seconds):
         """When the balancer's log says that this one's checks turned."""
-        line, end = f'the endpoint is {"up" if up else "down"} endpoint="127.0.0.1:{hop.port}"', time.monotonic() + seconds
+        line, end = f'the endpoint is {"up" if up else "down"} endpoint="{hop.front.host}:{hop.port}"', time.monotonic() + seconds
         while time.monotonic() < end:
             if line in balancer.said():
                 return time.monotonic() - clients.began
@@ -210,10 +219,10 @@ def story(report, kind, a):
     hand.join()
     for process in (balancer, *hops, *applications):
         process.stop()
-    tell(report, kind, clients.came, moments, said, alive)
+    tell(report, kind, check, clients.came, moments, said, alive)
 
 
-def tell(report, kind, came, moments, said, alive):
+def tell(report, kind, check, came, moments, said, alive):
     spans = [("quiet", 0, moments["killed"]), ("killed, until its check's fall", moments["killed"], moments["fell"] or moments["killed"]),
              ("one left", moments["fell"] or moments["killed"], moments["up"] or moments["told"]), ("both again", moments["up"] or moments["told"], moments["told"]),
              ("one drains", moments["told"], moments["gone"]), ("it has gone", moments["gone"], float("inf"))]
@@ -233,7 +242,7 @@ def tell(report, kind, came, moments, said, alive):
         cells += [f"{taken[len(taken) // 2]:.1f}", f"{taken[len(taken) * 99 // 100]:.1f}", f"{taken[-1]:.1f}"] if taken else ["", "", ""]
         lines.append(cells)
     how = "TLS off, a PROXY header passed on" if kind == "relay" else "HTTP with X-Forwarded-For"
-    report.plain(f"Terminators: {kind} ({how}); by when a connection had its first answer or failed",
+    report.plain(f"Terminators: {kind} ({how}), checked by {CHECKS[check]}; by when a connection had its first answer or failed",
                  ["", "from", "new HTTP", "failed", "new WebSockets", "failed", "cut afterwards", "wrong address", "p50 ms", "p99 ms", "max ms"], lines, [" ".join(said)])
     report.bad |= not good
 
