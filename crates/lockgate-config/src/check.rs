@@ -14,7 +14,8 @@ use crate::codes::Code;
 use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
 use crate::keys::{self, By, Key, Kind, Names, Unset};
 use crate::model::{
-    Allowance, Cidr, EndpointAddr, Group, Host, HttpUrl, LimitKey, MediaRange, Origin, Suite, TlsVersion,
+    Allowance, Cidr, EndpointAddr, Group, HashKey, Host, HttpUrl, LimitKey, MediaRange, Origin, Suite,
+    TlsVersion,
 };
 use crate::newcomers;
 use crate::place::At;
@@ -59,6 +60,7 @@ pub(crate) enum Value {
     Limit(WrittenLimit),
     Allowance(Allowance),
     LimitKey(LimitKey),
+    HashKey(HashKey),
     Statuses(RangeInclusive<u16>),
     /// A format and a place.
     Log(&'static str, Box<Value>),
@@ -438,6 +440,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Allowance => "a rate such as \"20/s burst 200\"".to_owned(),
         Kind::Limit => "a limit such as \"20/s per client burst 40\"".to_owned(),
         Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
+        Kind::HashKey => "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"".to_owned(),
         Kind::Statuses => "statuses such as \"200-399\"".to_owned(),
         Kind::OneOf(numbers) => format!("one of {}", one_of(numbers)),
         Kind::UrlPath => "the path of a URL".to_owned(),

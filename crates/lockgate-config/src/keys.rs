@@ -112,6 +112,8 @@ pub(crate) enum Kind {
     Allowance,
     /// Who is counted apart: `client`, `route`, `header:NAME`.
     LimitKey,
+    /// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
+    HashKey,
     /// Statuses: `200`, `200-399`.
     Statuses,
     /// One of these numbers.

@@ -12,8 +12,7 @@ const LATER: &[(&str, &str)] = &[
     ),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("site.*.shape", "remove it"),
-    ("balance.hash", BALANCE),
-    ("balance.sticky", BALANCE),
+    ("balance.sticky", "write balance = { hash = \"client\" }"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.shape", "remove it"),
@@ -26,15 +25,14 @@ const OTHER_WORDS: &[(&str, &[&str], &str)] = &[
     ("http1", &["h1", "http", "http/1.1", "http1.1", "http/1", "http11"], "http1"),
     ("http1", &["http2", "http/2", "http/2.0", "https", "grpcs"], "h2"),
     ("http1", &["grpc", "h2c-prior-knowledge"], "h2c"),
+    ("p2c", &["random", "random_two", "two-random-choices", "random(2)", "ewma", "peak_ewma"], "p2c"),
+    ("p2c", &["leastconn", "least_conn", "least-conn", "least_request", "least_connections"], "least"),
+    ("p2c", &["roundrobin", "round_robin", "static-rr", "rr", "wrr", "weighted_round_robin"], "round-robin"),
 ];
-
-const BALANCE: &str = "write balance = \"p2c\", \"least\" or \"round-robin\"";
 
 /// Words that are known but not in this version, with one that stands beside them and what helps meanwhile.
-const LATER_WORDS: &[(&str, &[&str], &str)] = &[
-    ("http1", &["h3", "quic", "http3"], "write \"h2\", or \"h2c\" without TLS"),
-    ("p2c", &["hash", "sticky", "random", "first"], BALANCE),
-];
+const LATER_WORDS: &[(&str, &[&str], &str)] =
+    &[("http1", &["h3", "quic", "http3"], "write \"h2\", or \"h2c\" without TLS")];
 
 /// Names from other servers, in their spelling with `_`.
 const SYNONYMS: &[(&[&str], &str)] = &[
@@ -209,6 +207,10 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         "write eject = { errors = 5, for = \"10s\" } in [pool.NAME]",
     ),
     (&["slowstart", "slow_start_config", "slowstartduration"], "write slow_start = \"30s\" in [pool.NAME]"),
+    (
+        &["ip_hash", "hash_policy", "hash_type", "hash", "consistent_hash", "balance_source", "stick_table"],
+        "write balance = { hash = \"client\" } in [pool.NAME]",
+    ),
     (&["lb_policy", "lb", "loadbalancer", "policy_lb"], "write balance = \"least\" in [pool.NAME]"),
     (
         &["proxy_read_timeout", "timeout_http_request", "read_timeout", "response_timeout"],

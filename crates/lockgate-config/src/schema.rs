@@ -80,6 +80,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Allowance => pattern("^[0-9]+/[smh]( +burst +[0-9]+)?$"),
         Kind::Limit => pattern("^[0-9]+/[smh]"),
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
+        Kind::HashKey => pattern("^(client|sni|header:.+|cookie:.+)$"),
         Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),
         Kind::UrlPath | Kind::InsidePath => pattern("^/"),
         Kind::TryPath => pattern("^[/{]"),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject, Environment,
+    AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject, Environment, HashKey,
     HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion,
     Retry, Route, Segment, Site, SiteLog, UpstreamTls, parse_str_in,
 };
@@ -269,7 +269,7 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
     let named = pool("");
     assert_eq!((named.queue.max, named.queue.wait), (1_000, Duration::from_secs(2)));
     assert_eq!((named.idle.max, named.idle.age, named.idle.requests), (256, Duration::from_secs(60), 10_000));
-    assert_eq!((named.retry, named.balance), (Some(Retry { times: 1, budget: 20 }), None));
+    assert_eq!((named.retry, &named.balance), (Some(Retry { times: 1, budget: 20 }), &None));
     assert_eq!(Pool { name: None, ..named }, inline);
 }
 
@@ -285,6 +285,25 @@ fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
         let pool = pool(keys);
         assert_eq!((pool.eject, pool.slow_start), (expected, Duration::from_secs(slow_start)), "{keys}");
     }
+}
+
+#[test]
+fn a_pool_says_by_what_clients_are_told_apart() {
+    for (written, key) in [
+        ("client", HashKey::Client),
+        ("sni", HashKey::Sni),
+        ("header:X-User", HashKey::Header("x-user".into())),
+        ("cookie:Id", HashKey::Cookie("Id".into())),
+    ] {
+        let pool = pool(&format!("balance = {{ hash = \"{written}\" }}"));
+        assert_eq!(pool.balance, Some(Balance::Hash(key)));
+    }
+    let relayed = |key: &str| {
+        format!(
+            "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
+        )
+    };
+    assert_eq!(config(&relayed("sni")).pools[0].balance, Some(Balance::Hash(HashKey::Sni)));
 }
 
 #[test]

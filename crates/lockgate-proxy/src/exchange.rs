@@ -26,7 +26,7 @@ use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
 use crate::site::Rules;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, Hold, InFlight, Lease, Private, Wire};
+use crate::upstream::{DialError, Endpoint, Hold, InFlight, Lease, Private, Wire, Wish};
 use crate::worker::Worker;
 
 /// The way back to a client, and that of the request's body from it.
@@ -154,6 +154,8 @@ pub struct Exchange<'a, D> {
     pub guard: &'a Guard,
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
+    /// To which endpoint the client belongs.
+    pub wish: Wish,
     /// The client's own connections to endpoints, where endpoints are told of it.
     pub private: &'a RefCell<Vec<Private>>,
     /// What goes before everything else on such a connection.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::document::Text;
-use crate::model::{Allowance, LimitKey};
+use crate::model::{Allowance, HashKey, LimitKey};
 use crate::pattern::is_token;
 use crate::place::At;
 use crate::units;
@@ -88,6 +88,17 @@ impl Checker<'_> {
                 let message = format!("{:?} cannot be counted by", text.raw);
                 let cure = "write \"client\", \"route\" or \"header:x-key\"".to_owned();
                 self.invalid(Code::BadLimit, at, message, "it is not known", cure)
+            }
+        }
+    }
+
+    pub(super) fn hash_key(&mut self, text: &Text, at: &At) -> Value {
+        match hash_key(&text.value) {
+            Some(key) => Value::HashKey(key),
+            None => {
+                let message = format!("{:?} does not tell clients apart", text.raw);
+                let cure = "write \"client\", \"sni\", \"header:x-user\" or \"cookie:id\"".to_owned();
+                self.invalid(Code::UnknownWord, at, message, "it is not known", cure)
             }
         }
     }
@@ -193,6 +204,16 @@ fn limit_key(text: &str) -> Option<LimitKey> {
         None if text == "client" => Some(LimitKey::Client),
         None if text == "route" => Some(LimitKey::Route),
         Some(("header", name)) if is_token(name) => Some(LimitKey::Header(name.to_ascii_lowercase())),
+        _ => None,
+    }
+}
+
+fn hash_key(text: &str) -> Option<HashKey> {
+    match text.split_once(':') {
+        None if text == "client" => Some(HashKey::Client),
+        None if text == "sni" => Some(HashKey::Sni),
+        Some(("header", name)) if is_token(name) => Some(HashKey::Header(name.to_ascii_lowercase())),
+        Some(("cookie", name)) if is_token(name) => Some(HashKey::Cookie(name.to_owned())),
         _ => None,
     }
 }

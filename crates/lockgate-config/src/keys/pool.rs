@@ -1,8 +1,8 @@
 //! The keys of `[pool.NAME]` tables.
 
 use super::Kind::{
-    Body, Bool, Duration, Either, False, FieldValue, Integer, Line, List, Method, Name, Percent, Statuses,
-    Table, UrlPath, Word,
+    Body, Bool, Duration, Either, False, FieldValue, HashKey, Integer, Line, List, Method, Name, Percent,
+    Statuses, Table, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::tcp::{ENDPOINTS, TLS_TO};
@@ -44,7 +44,7 @@ pub(super) const POOL: &[Key] = &[
     PROTOCOL,
     Key::new(
         "balance",
-        Word(&["p2c", "least", "round-robin"]),
+        Either(&[Word(&["p2c", "least", "round-robin"]), Table(BALANCE)]),
         Absent("`\"p2c\"` for sites, `\"least\"` for `[tcp]`"),
         r#""round-robin""#,
         "How an endpoint is chosen: `\"p2c\"` takes the better of two at random, by latency and what is in flight, \
@@ -196,6 +196,18 @@ const HEALTH: &[Key] = &[
         "TLS of the checks; `false` asks without.",
     ),
 ];
+
+const BALANCE: &[Key] = &[Key::new(
+    "hash",
+    HashKey,
+    Required,
+    r#""client""#,
+    "The same endpoint for the same client address (`\"client\"`; of IPv6 the first 64 bits, as the rest changes), SNI \
+         (`\"sni\"`), field or cookie of the request (`\"header:x-user\"`, `\"cookie:id\"`). Who has none of it, or an empty \
+         one, is told apart by address. In every Lockgate with the same endpoints it leads to the same one, by `weight`; \
+         when one falls, only those who belonged to it go elsewhere, and return when it is back. One at its `max` is \
+         passed over. For `[tcp]`: `\"client\"` and `\"sni\"`.",
+)];
 
 const EJECT: &[Key] = &[
     Key::new("errors", Integer { min: 1, max: 100 }, Is("5"), "3", "After how many failures in a row."),

@@ -18,7 +18,8 @@ pub struct Pool {
     /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak nothing. `H2` has
     /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`.
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell clients apart by `Client` and
+    /// `Sni` only.
     pub balance: Option<Balance>,
     /// Active checks.
     pub health: Option<Health>,
@@ -56,7 +57,7 @@ pub struct Endpoint {
 }
 
 /// How an endpoint is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Balance {
     /// The better of two at random, by latency and what is in flight.
     P2c,
@@ -64,6 +65,21 @@ pub enum Balance {
     Least,
     /// One after the other.
     RoundRobin,
+    /// The one that this leads to, always the same.
+    Hash(HashKey),
+}
+
+/// By what clients are told apart; where there is no such thing, it is their address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HashKey {
+    /// Their address (IPv6: each /64).
+    Client,
+    /// The name that they ask for by SNI.
+    Sni,
+    /// The value of this field of the request.
+    Header(String),
+    /// The value of this cookie.
+    Cookie(String),
 }
 
 /// Active checks of endpoints.

@@ -41,7 +41,12 @@ impl Resolver<'_> {
         let protocol = self.protocol(&view);
         let tls = self.tls_to(&view, &endpoints, protocol);
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
+        let long = view.section("balance");
         let balance = match view.value("balance") {
+            Value::Table(_) => match long.value("hash") {
+                Value::HashKey(key) => Some(Balance::Hash(key)),
+                _ => None,
+            },
             Value::Word("p2c") => Some(Balance::P2c),
             Value::Word("least") => Some(Balance::Least),
             Value::Word("round-robin") => Some(Balance::RoundRobin),

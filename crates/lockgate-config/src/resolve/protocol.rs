@@ -3,7 +3,7 @@
 use crate::check::{Checked, Value};
 use crate::codes::Code;
 use crate::keys;
-use crate::model::{Allowance, Http2, Protocol};
+use crate::model::{Allowance, Balance, HashKey, Http2, Protocol};
 use crate::place::At;
 use crate::units;
 
@@ -125,6 +125,12 @@ impl Resolver<'_> {
     /// A pool that a `[tcp]` table leads to from `at`.
     pub(super) fn relayed(&mut self, pool: usize, at: &At) {
         let Some(pool) = self.pools.all.get(pool) else { return };
+        if let Some(Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name))) = &pool.balance {
+            let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
+            let why = "bytes are relayed unread, so there are no requests";
+            let cure = "write balance = { hash = \"client\" } or \"sni\", or name another pool";
+            self.report.push_pair(Code::WrongProtocol, at, (&message, why, cure), (&pool.at, "this pool"));
+        }
         if pool.protocol == Protocol::Http1 {
             return;
         }

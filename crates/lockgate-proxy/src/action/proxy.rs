@@ -167,7 +167,7 @@ impl Proxy {
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Exchange { request, guard, down, private, introduction, cells, .. } = exchange;
+        let Exchange { request, guard, down, private, introduction, cells, wish, .. } = exchange;
         let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
         let mut wanted = wanted;
@@ -175,14 +175,14 @@ impl Proxy {
             let now = guard.clock().now();
             if !matches!(wanted, Wanted::New(_))
                 && let Some(private) = private.borrow_mut().pop()
-                && let Some(lease) = private.take(upstream, now, tried)
+                && let Some(lease) = private.take(upstream, now, *wish, tried)
             {
                 return Ok(lease);
             }
             header = introduction(version);
             wanted = Wanted::New(Instant::now());
         }
-        let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, tried, cells));
+        let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, (*wish, tried), cells));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),

@@ -10,7 +10,7 @@ use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{Session, SessionError};
 
 use crate::clock::Guard;
-use crate::upstream::{DialError, Hold, Pool};
+use crate::upstream::{DialError, Hold, Pool, Wish};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub enum JoinError {
     Session(#[from] SessionError),
 }
 
-/// Connects to an endpoint of `pool` and joins the client's connection to it; each step may take `limit`.
+/// Connects to an endpoint of `pool`, to that of `wish` if there is one, and joins the client's connection to it; each step may take `limit`.
 ///
 /// # Errors
 /// When no endpoint can be reached, or the one that was does not prove who it is.
@@ -59,12 +59,13 @@ pub async fn join(
     limit: Duration,
     client: Client,
     introduction: Option<Introduction<'_>>,
+    wish: Wish,
 ) -> Result<(Relay, Hold), JoinError> {
     let mut preface = Preface { upstream: Vec::new(), downstream: client.unsent };
     if let Some(introduction) = introduction {
         introduction.encode(&mut preface.upstream);
     }
-    let dialled = pool.dial(guard, limit, &preface.upstream).await?;
+    let dialled = pool.dial(guard, limit, &preface.upstream, wish).await?;
     let up = match dialled.session {
         None => Side::plain(dialled.socket),
         Some(session) => {

@@ -27,7 +27,7 @@ use crate::exchange::Failure;
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
 use crate::site::Sites;
-use crate::upstream::{DialError, Hold};
+use crate::upstream::{Asker, DialError, Hold};
 use crate::worker::{Worker, unix_millis};
 
 /// How long session tickets wait for an answer to share a packet with.
@@ -386,7 +386,13 @@ impl Connection {
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         });
-        let joined = join(&relaying.pool, &self.guard, relaying.connect, client, introduction).await;
+        let asker = Asker {
+            client: if let Peer::Ip(client) = self.client { Some(client.ip()) } else { None },
+            server_name: self.server_name.as_deref(),
+            fields: None,
+        };
+        let wish = relaying.pool.wish(&asker);
+        let joined = join(&relaying.pool, &self.guard, relaying.connect, client, introduction, wish).await;
         let took = start.elapsed();
         self.connect = Some(took);
         match joined {

@@ -36,7 +36,7 @@ use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
-use crate::upstream::Private;
+use crate::upstream::{Asker, Private, Wish};
 
 use find::Found;
 
@@ -244,10 +244,13 @@ impl<'s> Serving<'s> {
             _ => None,
         };
         if let Some(source) = source {
+            let mut wish = Wish::Any;
             let told = match source {
                 Elsewhere::Endpoint(proxy) => {
+                    let pool = worker.upstream(proxy.upstream).pool();
+                    wish = pool.wish(&self.asker(seen.client, &head.fields));
                     seen.upstream = Some(proxy.upstream);
-                    worker.upstream(proxy.upstream).pool().settings.proxy_protocol.is_some()
+                    pool.settings.proxy_protocol.is_some()
                 }
                 Elsewhere::Target(connect) => connect.proxy_protocol.is_some(),
                 Elsewhere::Folder(_) => false,
@@ -261,6 +264,7 @@ impl<'s> Serving<'s> {
                 request,
                 guard,
                 down,
+                wish,
                 private: &asking.private,
                 introduction: &|version| self.introduce(version, addresses),
                 cells,
@@ -375,6 +379,13 @@ impl<'s> Serving<'s> {
         // What is added here is ours: no Connection may name it.
         forwarding::detach(&mut head.fields);
         TraceId::begin(trace, parent, sampled, &mut head.fields)
+    }
+
+    /// What is known of whoever sent a request that came from `client`, for who chooses an endpoint.
+    fn asker<'f>(&'f self, client: IpAddr, fields: &'f Fields) -> Asker<'f> {
+        // A Unix socket has none.
+        let client = Some(client).filter(|client| !client.is_unspecified());
+        Asker { client, server_name: self.connection.server_name.as_deref(), fields: Some(fields) }
     }
 
     /// What rules change of a request.

@@ -10,7 +10,7 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
-use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire};
+use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire, Wish};
 use crate::boxed::boxed;
 use crate::clock::Guard;
 use crate::h1::Link;
@@ -104,7 +104,7 @@ impl Upstream {
     }
 
     /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on which `header` goes first.
-    /// Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
+    /// It is that of `wish` if there is one. Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
     /// could not be reached, and what waits.
     ///
     /// # Errors
@@ -115,14 +115,14 @@ impl Upstream {
         connect: Duration,
         wanted: Wanted,
         header: &[u8],
-        tried: &mut Tried,
+        (wish, tried): (Wish, &mut Tried),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
         let mut last = None;
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
-            let (member, hold) = match self.pool.choose(*tried, self.random.next(), now) {
+            let (member, hold) = match self.pool.choose(wish, *tried, self.random.next(), now) {
                 Some(chosen) => chosen,
                 None => match boxed(|| self.queue(guard, *tried, site)).await {
                     Ok(chosen) => chosen,
@@ -401,12 +401,11 @@ impl Private {
 
     /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room; that is then
     /// among those that were tried.
-    pub fn take(self, upstream: &Rc<Upstream>, now: u64, tried: &mut Tried) -> Option<Lease> {
+    pub fn take(self, upstream: &Rc<Upstream>, now: u64, wish: Wish, tried: &mut Tried) -> Option<Lease> {
         let member = self.upstream.pool.members().get(self.member)?;
         if self.is_old(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
-            || !member.is_up()
-            || !upstream.pool.may_stay(member, now)
+            || !upstream.pool.may_stay(self.member, wish, now)
             || !lives(&self.link, true)
         {
             return None;

@@ -1,5 +1,6 @@
 //! The origin's side: endpoints, which of them is next, and the connection to it.
 
+mod affinity;
 mod avoidance;
 mod balance;
 mod endpoint;
@@ -13,6 +14,7 @@ mod settings;
 mod sharing;
 mod wire;
 
+pub use affinity::{Asker, Key, Wish};
 pub use avoidance::{Condition, Eject};
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};

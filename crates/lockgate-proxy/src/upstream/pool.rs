@@ -17,6 +17,7 @@ use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::Session;
 
+use super::affinity::{Asker, Wish};
 use super::avoidance::Condition;
 use super::balance::{Balance, Balancer, Member, Standing};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
@@ -139,21 +140,43 @@ impl Pool {
         &self.members
     }
 
+    /// To whom whoever asks belongs.
+    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
+        self.settings.hash.as_ref().map_or(Wish::Any, |key| key.wish(asker))
+    }
+
     /// The member that a request goes to, and a place at it: see [`Balancer::choose`].
-    pub fn choose(&self, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
-        self.take(self.balance.unwrap_or(Balance::LatencyAware), tried, random, now)
+    pub fn choose(&self, wish: Wish, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
+        self.take(self.balance.unwrap_or(Balance::LatencyAware), wish, tried, random, now)
     }
 
-    /// Whether who was with `member` stays there: not with one that is left alone, nor with a backup when another one is
-    /// well again.
-    pub fn may_stay(&self, member: &Member, now: u64) -> bool {
+    /// Whether who was with the member at this place stays there: not with one that is left alone or to whom it does not
+    /// belong, nor with a backup when another one is well again.
+    pub fn may_stay(&self, at: usize, wish: Wish, now: u64) -> bool {
+        let Some(member) = self.members.get(at) else { return false };
         let is_good = |member| Standing::of(member, now) == Standing::Good;
-        member.endpoint().condition(now) != Condition::Gone
-            && !(member.is_backup() && self.members.iter().any(is_good))
+        let is_its = match wish {
+            Wish::Any => !member.is_backup() || !self.members.iter().any(is_good),
+            Wish::Hashed(hash) => {
+                self.balancer.choose(Balance::Hash, &self.members, |_| false, hash, now) == Some(at)
+            }
+        };
+        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Gone
     }
 
-    fn take(&self, balance: Balance, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
+    fn take(
+        &self,
+        balance: Balance,
+        wish: Wish,
+        tried: Tried,
+        random: u64,
+        now: u64,
+    ) -> Option<(usize, Hold)> {
         let is_tried = |member| is_tried(tried, member);
+        let (balance, random) = match wish {
+            Wish::Any => (balance, random),
+            Wish::Hashed(hash) => (Balance::Hash, hash),
+        };
         loop {
             let member = self.balancer.choose(balance, &self.members, is_tried, random, now)?;
             // Where another worker was quicker it is full now, and another member is next.
@@ -203,13 +226,19 @@ impl Pool {
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.
-    pub async fn dial(&self, guard: &Guard, limit: Duration, header: &[u8]) -> Result<Dialled, DialError> {
+    pub async fn dial(
+        &self,
+        guard: &Guard,
+        limit: Duration,
+        header: &[u8],
+        wish: Wish,
+    ) -> Result<Dialled, DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last) = (0, None);
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, hold) = match self.take(balance, tried, random, guard.clock().now()) {
+            let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now()) {
                 Some(chosen) => chosen,
                 None => match self.queue(guard, tried).await {
                     Ok(chosen) => chosen,
@@ -403,7 +432,8 @@ mod tests {
     #[test]
     fn a_relay_goes_to_the_least_busy_for_its_weight_and_counts_for_it_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
-        let relay = || pool.take(Balance::Least, 0, 0, 0).map(|(at, hold)| (at, hold.works())).unwrap();
+        let relay =
+            || pool.take(Balance::Least, Wish::Any, 0, 0, 0).map(|(at, hold)| (at, hold.works())).unwrap();
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
         assert_eq!(relays.iter().filter(|(at, _)| *at == 0).count(), 3);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 3);

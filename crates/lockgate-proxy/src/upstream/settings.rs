@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockgate_net::proxy_protocol::Version;
 
+use super::affinity::Key;
 use super::avoidance::Eject;
 use crate::answer::Page;
 
@@ -18,6 +19,8 @@ pub struct Settings {
     pub keeping: Keeping,
     /// How requests that were not answered are tried again.
     pub retry: Retry,
+    /// What those who belong to an endpoint are told apart by.
+    pub hash: Option<Key>,
     /// When an endpoint that keeps failing is left alone, if ever.
     pub eject: Option<Eject>,
     /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at once.

@@ -9,7 +9,7 @@ use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Balance, Eject, Endpoint, Keeping, Member, Place, Pool, Queue, Retry, Settings,
+    Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Settings,
 };
 
 use super::{Mistakes, tls};
@@ -63,11 +63,13 @@ impl Pools {
             if one.backup { member.as_backup() } else { member }
         };
         let members = endpoints.map(member).collect();
-        let balance = written.balance.map(|balance| match balance {
-            config::Balance::P2c => Balance::LatencyAware,
-            config::Balance::Least => Balance::Least,
-            config::Balance::RoundRobin => Balance::RoundRobin,
-        });
+        let balance = match written.balance {
+            Some(config::Balance::P2c) => Some(Balance::LatencyAware),
+            Some(config::Balance::Least) => Some(Balance::Least),
+            Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
+            // For those who belong to nobody.
+            None | Some(config::Balance::Hash(_)) => None,
+        };
         let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
         if let Some(check) = check {
             self.prober.watch(&pool, check);
@@ -181,11 +183,24 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
             None => Retry { times: 0, budget: 0 },
             Some(retry) => Retry { times: retry.times, budget: retry.budget },
         },
+        hash: match &written.balance {
+            Some(config::Balance::Hash(key)) => Some(hash_key(key)),
+            _ => None,
+        },
         eject: written.eject.map(|eject| Eject { errors: eject.errors, time: super::millis(eject.time) }),
         slow_start: super::millis(written.slow_start),
         queue: Queue { max: written.queue.max, wait: written.queue.wait },
         proxy_protocol: written.proxy_protocol.map(version),
         maintenance,
+    }
+}
+
+fn hash_key(written: &config::HashKey) -> Key {
+    match written {
+        config::HashKey::Client => Key::Client,
+        config::HashKey::Sni => Key::ServerName,
+        config::HashKey::Header(name) => Key::Field(name.as_bytes().into()),
+        config::HashKey::Cookie(name) => Key::Cookie(name.as_bytes().into()),
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Config, Endpoint, Host, LimitKey, Pattern, Pool, Probe, ProxyVersion,
-    RateLimit, Route, Rules, Segment, Site, TargetRule, Tcp, Tls, Tunnel,
+    AcceptProxy, Action, Answer, Auth, Balance, Config, Endpoint, HashKey, Host, LimitKey, Pattern, Pool,
+    Probe, ProxyVersion, RateLimit, Route, Rules, Segment, Site, TargetRule, Tcp, Tls, Tunnel,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -32,6 +32,7 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         "tls": acceptor.zip(tcp.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
         "accept_proxy": tcp.accept_proxy.name(),
         "endpoints": pool.map(endpoints),
+        "balance": pool.and_then(balance),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
         "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
         "timeouts": {
@@ -149,6 +150,7 @@ fn route(config: &Config, route: &Route) -> Value {
             json!({
                 "action": "proxy",
                 "pool": pool.name,
+                "balance": balance(pool),
                 "endpoints": endpoints(pool),
                 "endpoint_tls": pool.tls.is_some(),
                 "endpoint_protocol": pool.protocol.name(),
@@ -235,6 +237,19 @@ fn limit(limit: &RateLimit) -> String {
         LimitKey::Route => String::new(),
     };
     format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
+}
+
+/// How an endpoint is chosen, where that was written.
+fn balance(pool: &Pool) -> Option<String> {
+    Some(match pool.balance.as_ref()? {
+        Balance::P2c => "p2c".to_owned(),
+        Balance::Least => "least".to_owned(),
+        Balance::RoundRobin => "round-robin".to_owned(),
+        Balance::Hash(HashKey::Client) => "hash of the client's address".to_owned(),
+        Balance::Hash(HashKey::Sni) => "hash of the SNI".to_owned(),
+        Balance::Hash(HashKey::Header(name)) => format!("hash of the header {name}"),
+        Balance::Hash(HashKey::Cookie(name)) => format!("hash of the cookie {name}"),
+    })
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {

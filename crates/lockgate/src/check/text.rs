@@ -68,7 +68,7 @@ fn tls(tls: &Value) {
 
 fn relay(listener: &Value) {
     let over = if listener["endpoint_tls"] == true { " over TLS" } else { "" };
-    out!("  to           {}{over}", join(&listener["endpoints"]));
+    out!("  to           {}{over}{}", join(&listener["endpoints"]), balance(listener));
     if let Some(version) = listener["proxy_protocol"].as_str() {
         out!("  PROXY        {version} to the endpoints");
     }
@@ -168,7 +168,7 @@ fn action(route: &Value) -> String {
             let pool = route["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
             let check =
                 route["check"].as_str().map(|check| format!(", checked by {check}")).unwrap_or_default();
-            format!("to {}{over}{pool}{check}", join(&route["endpoints"]))
+            format!("to {}{over}{pool}{}{check}", join(&route["endpoints"]), balance(route))
         }
         "files" => {
             let listing = if route["listing"] == true { ", folders listed" } else { "" };
@@ -177,6 +177,11 @@ fn action(route: &Value) -> String {
         "redirect" => format!("redirected to {} with {}", text(&route["to"]), route["status"]),
         _ => format!("answered with {}", route["status"]),
     }
+}
+
+/// How an endpoint is chosen, where that was written.
+fn balance(chosen: &Value) -> String {
+    chosen["balance"].as_str().map(|balance| format!(", by {balance}")).unwrap_or_default()
 }
 
 fn text(value: &Value) -> &str {

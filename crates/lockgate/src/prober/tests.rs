@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockgate_proxy::upstream::{Endpoint, Failure, Place, Settings};
+use lockgate_proxy::upstream::{Endpoint, Failure, Place, Settings, Wish};
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 
 use super::*;
@@ -71,7 +71,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         let now = standings.now().remove(0);
         assert_eq!((now.up, now.why.as_ref().map(|why| why.as_str())), (up, why), "after {status}");
         assert!(now.took.is_some());
-        assert_eq!(pool.choose(0, 0, 0).is_some(), up);
+        assert_eq!(pool.choose(Wish::Any, 0, 0, 0).is_some(), up);
     }
     assert!(!endpoint.is_avoided(0));
     drop(probing);
@@ -102,7 +102,7 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
         (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6).then_some(())
     });
     assert_eq!(standings.now().iter().map(|standing| standing.up).collect::<Vec<_>>(), [false, true]);
-    assert!(strict.choose(0, 0, 0).is_none() && lenient.choose(0, 0, 0).is_some());
+    assert!(strict.choose(Wish::Any, 0, 0, 0).is_none() && lenient.choose(Wish::Any, 0, 0, 0).is_some());
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Which endpoint of a pool a request or a relay goes to, beyond whose turn it is: backups, those that were ejected, those
 //! that a client belongs to.
 
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lockgate_testkit::{Lockgate, Origin, Serving, Wire, eventually};
+use lockgate_testkit::{Http, Lockgate, Origin, Serving, Wire, eventually};
 
 use crate::http::{ask, ok, pooled};
-use crate::scene::{deserted, lockgate};
+use crate::scene::{Site, deserted, lockgate};
 
 /// An origin that answers every request by its name.
 fn named(name: &'static str) -> Serving {
@@ -223,4 +225,113 @@ fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
     well.store(true, Ordering::SeqCst);
     eventually("it is back", || (ask(&gate).text() == "back").then_some(()));
     assert_eq!(gate.sample("lockgate_upstream_ejected", &[origin.address()]), 0.0);
+}
+
+/// Four origins that answer by their names, and a pool of them with these keys.
+fn four(keys: &str) -> ([Serving; 4], String) {
+    let origins = ["a", "b", "c", "d"].map(named);
+    let keys = format!("endpoints = [{}]\n{keys}", addresses(&origins));
+    (origins, keys)
+}
+
+fn addresses(origins: &[Serving]) -> String {
+    origins.iter().map(|origin| format!("\"{}\"", origin.address())).collect::<Vec<_>>().join(", ")
+}
+
+/// Who answers a request with these fields.
+fn answered(client: &mut Http, fields: &str) -> String {
+    client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{fields}\r\n"));
+    client.answer().text().to_owned()
+}
+
+/// Each of many gets to the same one each time, and all four are somebody's.
+fn spread<N: Ord>(names: impl Iterator<Item = [N; 3]>) {
+    let mut seen = BTreeSet::new();
+    for [first, second, third] in names {
+        assert!(first == second && second == third);
+        seen.insert(first);
+    }
+    assert_eq!(seen.len(), 4);
+}
+
+#[test]
+fn requests_with_the_same_key_go_to_the_same_endpoint_by_whatever_worker_and_lockgate() {
+    for (key, field) in [("header:X-User", "X-User: "), ("cookie:id", "Cookie: a=b; id=")] {
+        let (_origins, keys) = four(&format!("balance = {{ hash = \"{key}\" }}"));
+        let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
+        spread((0..40).map(|user| {
+            let fields = format!("{field}user-{user}\r\n");
+            gates.each_ref().map(|gate| answered(&mut Http::connect(gate.address()), &fields))
+        }));
+        // Without it, by address: all of one client's go to one.
+        let mut client = Http::connect(gates[0].address());
+        let first = answered(&mut client, "");
+        assert!((0..10).all(|_| answered(&mut client, "Cookie: id=\r\nX-User:\r\n") == first));
+    }
+}
+
+#[test]
+fn requests_of_the_same_address_go_to_the_same_endpoint() {
+    let (_origins, keys) = four("balance = { hash = \"client\" }");
+    let gate = lockgate().workers(2).start(&pooled(&keys));
+    spread((1..30).map(|host| {
+        let from = Ipv4Addr::new(127, 9, 9, host).into();
+        [(); 3].map(|()| answered(&mut Http::over(Wire::connect_from(from, gate.address())), ""))
+    }));
+}
+
+#[test]
+fn relays_of_the_same_address_or_name_go_to_the_same_endpoint() {
+    let origins = ["a", "b", "c", "d"].map(greeting);
+    let keys = |key| format!("endpoints = [{}]\nbalance = {{ hash = \"{key}\" }}", addresses(&origins));
+    let gate = lockgate().workers(2).start(&relayed(&keys("client")));
+    spread((1..30).map(|host| {
+        let from = Ipv4Addr::new(127, 9, 8, host).into();
+        [(); 3].map(|()| Wire::connect_from(from, gate.address()).exactly(1))
+    }));
+    let site = Site::new();
+    let cert = site.folder.certificate("names.pem", &site.authority.issue(&["*.app.test"]));
+    let tls = format!("tls = {{ cert = \"{cert}\" }}\n");
+    let gate = lockgate().workers(2).start(&(relayed(&keys("sni")) + &tls));
+    spread((0..30).map(|name| {
+        let name = format!("{name}.app.test");
+        [(); 3].map(|()| site.client().connect(gate.address(), &name).unwrap().exactly(1))
+    }));
+}
+
+#[test]
+fn who_belongs_to_an_endpoint_that_cannot_be_reached_goes_to_another_and_returns() {
+    let (address, other) = (deserted(), named("other"));
+    let balance = "balance = { hash = \"header:x-user\" }";
+    let gate = lockgate()
+        .workers(2)
+        .start(&pooled(format!("endpoints = [\"{address}\", \"{}\"]\n{balance}", other.address())));
+    let ask = |user: u32| answered(&mut Http::connect(gate.address()), &format!("X-User: {user}\r\n"));
+    assert!((0..20).all(|user| ask(user) == "other"));
+    let _first = Origin::tcp_at(address).answering(|_| ok("first"));
+    eventually("it is back", || (0..20).any(|user| ask(user) == "first").then_some(()));
+    assert!((0..20).any(|user| ask(user) == "other"), "those who belong there");
+}
+
+#[test]
+fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere() {
+    let origins = ["a", "b", "c", "d"].map(|name| {
+        Origin::tcp().serve(move |wire| {
+            let mut http = Http::over(wire.another());
+            http.line();
+            while http.next_request().is_some() {
+                http.send(ok(name));
+            }
+        })
+    });
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [{}]\nbalance = {{ hash = \"header:x-user\" }}\nproxy_protocol = \"v1\"",
+        addresses(&origins)
+    )));
+    let users: Vec<String> = (0..20).map(|user| format!("X-User: {user}\r\n")).collect();
+    let alone = users.iter().map(|user| answered(&mut Http::connect(gate.address()), user));
+    let alone: Vec<String> = alone.collect();
+    let mut client = Http::connect(gate.address());
+    let together: Vec<String> = users.iter().map(|user| answered(&mut client, user)).collect();
+    assert_eq!(alone, together);
 }

@@ -35,8 +35,9 @@ impl<'s> Serving<'s> {
             let asked = asked(head).map_err(|error| Refusal::malformed(&error))?;
             let question = auth.question(head, &asked);
             let host = host(&asked, || self.addresses(down));
-            let told = worker.upstream(auth.proxy.upstream).pool().settings.proxy_protocol.is_some();
-            let addresses = told.then(|| self.addresses(down)).flatten();
+            let pool = worker.upstream(auth.proxy.upstream).pool();
+            let wish = pool.wish(&self.asker(seen.client, &head.fields));
+            let addresses = pool.settings.proxy_protocol.is_some().then(|| self.addresses(down)).flatten();
             let mut gone = |cx: &mut std::task::Context<'_>| down.poll_gone(cx);
             let mut verdict = Verdict::new(&mut gone);
             let mut exchange = Exchange {
@@ -54,6 +55,7 @@ impl<'s> Serving<'s> {
                 down: &mut verdict,
                 private: &RefCell::default(),
                 introduction: &|version| self.introduce(version, addresses),
+                wish,
                 cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                 began: Instant::now(),
                 keep: false,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::upstream::affinity::hash;
 use crate::upstream::avoidance::Eject;
 use crate::upstream::endpoint::{Failure, InFlight, Place};
 use crate::upstream::random::Random;
@@ -359,5 +360,107 @@ fn those_that_all_come_back_at_once_serve_at_once() {
         assert_eq!(pool.choose(|_| true), None);
         pool.members.iter().for_each(|member| member.rise(5_000));
         assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
+    }
+}
+
+/// Where so many clients belong.
+fn homes(pool: &Script, clients: u64) -> Vec<usize> {
+    let home = |client: u64| {
+        let hash = hash(&client.to_be_bytes());
+        pool.balancer.choose(Balance::Hash, &pool.members, |_| false, hash, pool.now).unwrap()
+    };
+    (0..clients).map(home).collect()
+}
+
+fn counts(homes: &[usize]) -> [usize; 10] {
+    let mut counts = [0; 10];
+    homes.iter().for_each(|at| counts[*at] += 1);
+    counts
+}
+
+#[test]
+fn when_one_of_ten_falls_only_those_who_belonged_to_it_move() {
+    let pool = Script::new(Balance::Hash, &[1; 10]);
+    let before = homes(&pool, 100_000);
+    for fallen in 0..10 {
+        pool.members[fallen].fall();
+        let after = homes(&pool, 100_000);
+        let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+        assert!(moved <= 11_000, "{moved}");
+        assert_eq!(moved, counts(&before)[fallen], "nobody else");
+        // Those that are left share them alike.
+        for (at, count) in counts(&after).into_iter().enumerate().filter(|(at, _)| *at != fallen) {
+            assert!((10_700..11_600).contains(&count), "{at}: {count}");
+        }
+        pool.members[fallen].rise(0);
+    }
+    assert_eq!(homes(&pool, 100_000), before, "all are back");
+}
+
+#[test]
+fn those_who_belong_somewhere_are_spread_by_weight() {
+    for weights in [&[1; 10][..], &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], &[1, 256], &[100, 100]] {
+        let pool = Script::new(Balance::Hash, weights);
+        let counts = counts(&homes(&pool, 500_000));
+        let total: u32 = weights.iter().sum();
+        for (count, weight) in counts.iter().zip(weights) {
+            let expected = 5e5 * f64::from(*weight) / f64::from(total);
+            assert!((*count as f64 / expected - 1.0).abs() < 0.06, "{weights:?}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn one_that_is_added_or_weighs_more_takes_its_share_and_moves_nobody_else() {
+    let before = homes(&Script::new(Balance::Hash, &[1; 9]), 100_000);
+    for (weights, least, most) in
+        [(&[1; 10][..], 9_700, 10_300), (&[1, 1, 1, 1, 1, 1, 1, 1, 1, 3], 24_500, 25_500)]
+    {
+        let after = homes(&Script::new(Balance::Hash, weights), 100_000);
+        let moved: Vec<_> = before.iter().zip(&after).filter(|(before, after)| before != after).collect();
+        assert!((least..most).contains(&moved.len()), "{}", moved.len());
+        assert!(moved.iter().all(|(_, after)| **after == 9));
+    }
+}
+
+#[test]
+fn who_belongs_to_one_that_is_left_alone_full_or_was_tried_goes_to_the_same_other_one() {
+    let mut pool = Script::new(Balance::Hash, &[1; 3]);
+    let choose = |pool: &Script, tried: &[usize]| {
+        pool.balancer.choose(Balance::Hash, &pool.members, |at| tried.contains(&at), 7, pool.now)
+    };
+    let first = choose(&pool, &[]).unwrap();
+    let second = choose(&pool, &[first]).unwrap();
+    pool.fail(first, Failure::Broken);
+    assert_eq!(choose(&pool, &[]), Some(first), "it broke off once, and its sessions are there");
+    pool.now = 1_000;
+    pool.fail(first, Failure::Unreachable);
+    assert_eq!(choose(&pool, &[]), Some(second));
+    pool.fail(second, Failure::Unreachable);
+    let third = choose(&pool, &[]).unwrap();
+    assert!(third != first && third != second);
+    pool.members[third].fall();
+    assert_eq!(choose(&pool, &[]), Some(first), "better than nobody");
+    pool.members.iter().for_each(Member::fall);
+    assert_eq!(choose(&pool, &[]), None);
+}
+
+#[test]
+fn who_belonged_to_one_that_comes_back_slowly_returns_to_it_little_by_little() {
+    let mut pool = Script::slowly(Balance::Hash, &[1; 4], 10_000);
+    let whole = homes(&pool, 10_000);
+    pool.members[0].fall();
+    pool.members[0].rise(1);
+    let mut last = Vec::new();
+    for (after, part) in [(0, 0.1), (2_500, 0.25), (5_000, 0.5), (10_000, 1.0)] {
+        pool.now = 1 + after;
+        let homes = homes(&pool, 10_000);
+        let there: Vec<usize> = (0..10_000).filter(|client| homes[*client] == 0).collect();
+        // Beside three whole ones.
+        let expected = 10_000.0 * part / (3.0 + part);
+        assert!((there.len() as f64 / expected - 1.0).abs() < 0.12, "{after}: {}", there.len());
+        assert!(last.iter().all(|client| there.contains(client)), "who has returned stays");
+        assert!(there.iter().all(|client| whole[*client] == 0));
+        last = there;
     }
 }

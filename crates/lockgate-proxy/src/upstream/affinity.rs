@@ -1,0 +1,151 @@
+//! Which endpoint a client belongs to, by a key that is hashed. Knows no endpoints: see `balance` for who has which hash.
+
+use std::net::IpAddr;
+
+use lockgate_http::fields::Fields;
+
+use super::random::mix;
+use crate::limits;
+
+/// What clients are told apart by. Where there is no such thing, or it is empty, it is their address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    /// Their address; of IPv6 the /64, within which a client takes another one every day (RFC 8981).
+    Client,
+    /// The name that they ask for by SNI.
+    ServerName,
+    /// The value of a field, the first where there are several.
+    Field(Box<[u8]>),
+    /// The value of a cookie, the first where there are several.
+    Cookie(Box<[u8]>),
+}
+
+/// What is known of whoever asks.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    /// The client's address, if it has any.
+    pub client: Option<IpAddr>,
+    /// The name that it asked for by SNI.
+    pub server_name: Option<&'a str>,
+    /// The fields of its request, if it is one.
+    pub fields: Option<&'a Fields>,
+}
+
+/// Whether somebody belongs to an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Nobody in particular: whichever is next.
+    Any,
+    /// The one that this hash leads to.
+    Hashed(u64),
+}
+
+impl Key {
+    /// Where it leads whom. The same in every worker, after every start and in every Lockgate with the same endpoints.
+    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
+        let own = match self {
+            Self::Client => None,
+            Self::ServerName => asker.server_name.map(str::as_bytes),
+            Self::Field(name) => asker.fields.and_then(|fields| fields.named(name).next()),
+            Self::Cookie(name) => asker.fields.and_then(|fields| cookies(fields, name).next()),
+        };
+        match (own.filter(|value| !value.is_empty()), asker.client.map(limits::client)) {
+            (Some(value), _) => Wish::Hashed(hash(value)),
+            (None, Some(IpAddr::V4(ip))) => Wish::Hashed(hash(&ip.octets())),
+            (None, Some(IpAddr::V6(ip))) => Wish::Hashed(hash(&ip.octets())),
+            (None, None) => Wish::Any,
+        }
+    }
+}
+
+/// The values of the cookies of this name (RFC 6265 §4.2.1).
+fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+    let pairs = fields.named(b"cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
+}
+
+/// A hash that is the same everywhere and always; not one that withstands who looks for collisions, and none of these leads
+/// further than to the endpoint that the client could choose anyway.
+pub(super) fn hash(bytes: &[u8]) -> u64 {
+    let seed = mix(bytes.len() as u64 ^ 0x9e37_79b9_7f4a_7c15);
+    bytes.chunks(8).fold(seed, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from_le_bytes(word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        lines.iter().for_each(|(name, value)| fields.append(name.as_bytes(), value.as_bytes()));
+        fields
+    }
+
+    fn wish(key: &Key, client: Option<&str>, server_name: Option<&str>, lines: &[(&str, &str)]) -> Wish {
+        let fields = fields(lines);
+        let client = client.map(|ip| ip.parse().unwrap());
+        key.wish(&Asker { client, server_name, fields: Some(&fields) })
+    }
+
+    fn hashed(value: &str) -> Wish {
+        Wish::Hashed(hash(value.as_bytes()))
+    }
+
+    #[test]
+    fn a_client_is_its_address_and_of_ipv6_its_64() {
+        let of = |ip| wish(&Key::Client, Some(ip), Some("a.test"), &[]);
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1:2:3"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(wish(&Key::Client, None, None, &[]), Wish::Any);
+    }
+
+    #[test]
+    fn a_field_a_cookie_and_a_server_name_are_what_they_say_and_else_the_address_counts() {
+        let (field, cookie) = (Key::Field((*b"x-user").into()), Key::Cookie((*b"id").into()));
+        let address = wish(&Key::Client, Some("192.0.2.1"), None, &[]);
+        for (key, name, lines, expected) in [
+            (&field, None, &[("X-User", "ann"), ("x-user", "bob")][..], hashed("ann")),
+            (&field, None, &[("x-users", "ann")], address),
+            (&field, None, &[("x-user", "")], address),
+            (&cookie, None, &[("Cookie", "a=b; id=ann; id=bob")], hashed("ann")),
+            (&cookie, None, &[("cookie", "a=b"), ("cookie", "id=ann")], hashed("ann")),
+            (&cookie, None, &[("cookie", "uid=1;id=\"x=y\" ;z=1")], hashed("\"x=y\"")),
+            (&cookie, None, &[("cookie", "ID=ann; idx=ann; id; =id")], address),
+            (&cookie, None, &[("cookie", "id=")], address),
+            (&Key::ServerName, Some("a.test"), &[], hashed("a.test")),
+            (&Key::ServerName, None, &[], address),
+        ] {
+            assert_eq!(wish(key, Some("192.0.2.1"), name, lines), expected, "{key:?} {lines:?}");
+        }
+        assert_eq!(wish(&field, None, None, &[]), Wish::Any);
+        let relay = Asker { client: None, server_name: Some("a.test"), fields: None };
+        assert_eq!((field.wish(&relay), Key::ServerName.wish(&relay)), (Wish::Any, hashed("a.test")));
+    }
+
+    #[test]
+    fn a_hash_is_the_same_for_ever_and_spreads_what_is_alike() {
+        // Who belongs where must survive a new version: these are not to be changed.
+        let known = [hash(b""), hash(b"a"), hash(b"192.0.2.1"), hash(b"0123456789abcdef")];
+        assert_eq!(known, KNOWN);
+        let many = (0..10_000).map(|number| hash(format!("user-{number}").as_bytes()));
+        let buckets: HashSet<u64> = many.map(|hash| hash >> 40).collect();
+        assert!(buckets.len() > 9_980, "{}", buckets.len());
+        assert_ne!(hash(b"a"), hash(b"a\0"));
+        assert_ne!(hash(b"01234567"), hash(b"01234567\0"));
+    }
+
+    const KNOWN: [u64; 4] = [
+        16_294_208_416_658_607_535,
+        3_558_369_983_829_320_514,
+        10_014_836_288_433_319_250,
+        18_420_346_982_676_511_625,
+    ];
+}
