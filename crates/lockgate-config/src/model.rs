@@ -15,6 +15,7 @@ mod content;
 mod files;
 mod http;
 mod pool;
+mod shape;
 mod tunnel;
 
 pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
@@ -26,6 +27,7 @@ pub use content::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;
+pub use shape::*;
 pub use tunnel::*;
 
 /// A whole configuration.
@@ -234,6 +236,8 @@ pub struct Tcp {
     pub timeouts: Timeouts,
     /// After how long a connection ends whatever it does; `None` is never.
     pub max_lifetime: Option<Duration>,
+    /// The rates that its bytes are held to; `None` is as they come.
+    pub shape: Option<Shape>,
 }
 
 /// Versions of the PROXY protocol.

@@ -15,7 +15,6 @@ const LATER: &[(&str, &str)] = &[
     ("balance.sticky", "write balance = { hash = \"client\" }"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
-    ("tcp.*.shape", "remove it"),
     ("tcp.*.allow", "remove it, and filter in front"),
     ("tcp.*.deny", "remove it, and filter in front"),
 ];
@@ -105,6 +104,23 @@ const SYNONYMS: &[(&[&str], &str)] = &[
             "otel_trace_context",
         ],
         "write trace = true, or trace = \"10%\", in the [site] or path table",
+    ),
+    (
+        &[
+            "proxy_download_rate",
+            "proxy_upload_rate",
+            "bwlim_in",
+            "bwlim_out",
+            "bandwidth",
+            "bandwidth_limit",
+            "throttle",
+            "speed_limit",
+        ],
+        "write shape = { per_connection = { in = \"1MB/s\", out = \"10MB/s\" } }",
+    ),
+    (
+        &["limit_rate", "limit_rate_after", "proxy_limit_rate", "bwlim"],
+        "write shape = { per_connection = { out = \"10MB/s\" } }: a burst of a twentieth of a second is free",
     ),
     (&["limit_req", "rate_limit", "ratelimit"], "write limit = \"20/s per client burst 40\""),
     (

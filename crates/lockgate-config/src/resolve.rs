@@ -34,6 +34,7 @@ mod pool;
 mod protocol;
 mod redirects;
 mod route;
+mod shape;
 mod site;
 mod tcp;
 mod tls;

@@ -1,12 +1,13 @@
 //! What valid configurations mean.
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_config::{
-    AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Environment, Group,
-    Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Tcp, Tickets, Tls, TlsVersion, Workers, load,
-    parse_str_in,
+    AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Directions,
+    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Tcp, Tickets, Tls,
+    TlsVersion, Workers, load, parse_str_in,
 };
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
@@ -280,4 +281,35 @@ fn no_text_makes_it_panic() {
     ] {
         assert!(parse_str_in(&deep, Path::new("x"), &Environment::none()).is_err());
     }
+}
+
+#[test]
+fn rates_of_bytes_are_for_both_directions_or_for_each() {
+    let some = NonZeroU64::new;
+    let both = |rate| Directions { received: some(rate), sent: some(rate) };
+    let none = Directions::default();
+    for (written, connection, client, total) in [
+        ("\"10MB/s\"", both(10_000_000), none, none),
+        (
+            "{ per_client = { in = \"1KB/s\" }, total = { in = \"2KB/s\", out = \"1GB/s\" } }",
+            none,
+            Directions { received: some(1_000), sent: None },
+            Directions { received: some(2_000), sent: some(1_000_000_000) },
+        ),
+        ("{ per_connection = \"1B/s\", per_client = \"2KB/s\" }", both(1), both(2_000), none),
+    ] {
+        let shape = listener(&format!("proxy = \"127.0.0.1:1\"\nshape = {written}")).shape.expect(written);
+        assert_eq!(
+            (shape.per_connection, shape.per_client, shape.total),
+            (connection, client, total),
+            "{written}"
+        );
+    }
+    for nothing in ["", "shape = false"] {
+        assert_eq!(listener(&format!("proxy = \"127.0.0.1:1\"\n{nothing}")).shape, None);
+    }
+    let loaded =
+        load_in("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\nshape = { total = {} }\n", &Environment::none());
+    assert_eq!(loaded.config.tcp[0].shape, None);
+    assert!(loaded.warnings.to_string().contains("`shape` has no rate"), "{}", loaded.warnings);
 }

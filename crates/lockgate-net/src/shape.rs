@@ -16,7 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use line::Line;
+pub use line::{Line, now};
 pub use shaper::Shaper;
 
 /// Nanoseconds since some moment before the process began, the same for all of its threads.

@@ -287,8 +287,8 @@ pub struct Watch {
     pub client: Cell<Option<IpAddr>>,
     /// Which listener it came by.
     pub listener: Cell<usize>,
-    /// What of the meter was accounted for: received, sent.
-    pub accounted: Cell<(u64, u64)>,
+    /// What of the meter was accounted for: received, sent, and for how long it was held to rates.
+    pub accounted: Cell<(u64, u64, u64)>,
     /// Whose answer it waits for.
     pub asked: Cell<Option<Asked>>,
     index: Cell<usize>,

@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod popular;
 pub mod request_id;
 pub mod route;
+pub mod shaping;
 pub mod site;
 pub mod transform;
 pub mod upstream;

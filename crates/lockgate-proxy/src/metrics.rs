@@ -63,6 +63,8 @@ pub struct ListenerCells {
     pub received: Counter,
     /// Bytes of application data to clients.
     pub sent: Counter,
+    /// Nanoseconds for which directions of connections have waited for their rates.
+    pub held_nanos: Counter,
     /// Durations of finished handshakes.
     pub handshake: Histogram,
     /// Durations of connecting to an endpoint.
@@ -85,6 +87,7 @@ impl ListenerCells {
             empty: Counter::new(),
             received: Counter::new(),
             sent: Counter::new(),
+            held_nanos: Counter::new(),
             handshake: Histogram::new(Bounds::HANDSHAKE),
             connect: Histogram::new(Bounds::CONNECT),
             handshakes: (0..combinations).map(|_| Counter::new()).collect(),
@@ -188,6 +191,14 @@ fn per_listener(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[Stri
             counter(place, |cells| &cells.received),
         );
         family.sample(&[("listener", name), ("direction", "sent")], counter(place, |cells| &cells.sent));
+    }
+    let mut family = text.counter(
+        "lockgate_connection_shaped_seconds_total",
+        "Time for which connections were held to their rates, each direction on its own.",
+    );
+    for (place, name) in each() {
+        let nanos = counter(place, |cells| &cells.held_nanos);
+        family.sample(&[("listener", name)], nanos as f64 / 1e9);
     }
     handshakes(text, shards, listeners);
     histograms(text, shards, listeners);

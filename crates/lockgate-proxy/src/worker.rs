@@ -14,6 +14,7 @@ use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::relay::Scratch;
+use lockgate_net::shape::Line;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
@@ -100,6 +101,8 @@ pub struct Worker {
     pub shared: Arc<Shared>,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
+    /// Who waits for rates.
+    pub line: Rc<Line>,
     /// Buffers of the relays.
     pub scratch: Rc<Scratch>,
     /// Buffers of what is read and looked at.
@@ -158,8 +161,8 @@ impl<T: Default> Spare<T> {
 }
 
 impl Worker {
-    /// A worker without connections.
-    pub fn new(setup: Setup) -> Rc<Self> {
+    /// A worker without connections, whose time for rates is that of `line`.
+    pub fn new(setup: Setup, line: Rc<Line>) -> Rc<Self> {
         let blocks = Blocks::new();
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
@@ -178,6 +181,7 @@ impl Worker {
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.pulse),
+            line,
             scratch: Scratch::new(Pipes::new(setup.pipes)),
             cells: setup.cells,
             log: RefCell::new(setup.log),
@@ -283,13 +287,14 @@ impl Worker {
 
     /// Adds what a connection has moved since the last time to the counters and its client's account.
     pub fn account(&self, watch: &Watch) {
-        let moved = (watch.meter.received.get(), watch.meter.sent.get());
+        let moved = (watch.meter.received.get(), watch.meter.sent.get(), watch.meter.held_for.get());
         let before = watch.accounted.replace(moved);
-        let (received, sent) = (moved.0 - before.0, moved.1 - before.1);
-        if received == 0 && sent == 0 {
+        let (received, sent, held_for) = (moved.0 - before.0, moved.1 - before.1, moved.2 - before.2);
+        if received == 0 && sent == 0 && held_for == 0 {
             return;
         }
         if let Some(cells) = self.cells.listeners.get(watch.listener.get()) {
+            cells.held_nanos.add(held_for);
             cells.received.add(received);
             cells.sent.add(sent);
         }

@@ -24,6 +24,7 @@ use lockgate_net::tls::{Acceptors, Connector, TicketRing};
 use lockgate_proxy::action::files;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
+use lockgate_proxy::shaping::{Directions, Shape};
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
 
@@ -89,7 +90,8 @@ impl Assembly {
         }
     }
 
-    /// Descriptors that each worker holds besides those of connections: its listeners, and files that it serves.
+    /// Descriptors that each worker holds besides those of connections: its listeners, the alarm of its rates, and files
+    /// that it serves.
     pub(crate) fn held_by_worker(&self) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
         let serves = |planned: &Planned| match &planned.listener.service {
@@ -97,7 +99,7 @@ impl Assembly {
             Service::Relay(_) => false,
         };
         let files = if self.listeners.iter().any(serves) { 2 * files::DESCRIPTORS } else { 0 };
-        self.listeners.len() + files
+        self.listeners.len() + 1 + files
     }
 
     /// Every file that is read again when it changes.
@@ -231,6 +233,7 @@ impl Assembler<'_> {
             idle: tcp.timeouts.tunnel_idle,
             keepalive: config.socket.keepalive,
             max_lifetime: tcp.max_lifetime,
+            shape: tcp.shape.as_ref().map(shape),
         });
         let name = tcp.name.clone();
         let listener = Listener { name, tls, accept_proxy, handshake: tcp.timeouts.handshake, service };
@@ -251,6 +254,12 @@ fn accept_proxy(written: config::AcceptProxy) -> AcceptProxy {
         config::AcceptProxy::Optional => AcceptProxy::Optional,
         config::AcceptProxy::Require => AcceptProxy::Require,
     }
+}
+
+/// The rates of one table.
+fn shape(written: &config::Shape) -> Arc<Shape> {
+    let rates = |rates: config::Directions| Directions { received: rates.received, sent: rates.sent };
+    Shape::new(rates(written.per_connection), rates(written.per_client), rates(written.total))
 }
 
 fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {

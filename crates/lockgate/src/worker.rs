@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use lockgate_net::listen::{self, Owner};
+use lockgate_net::shape::Line;
 use lockgate_net::socket::Family;
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::downstream::{Listener, accept};
@@ -82,7 +83,10 @@ pub(crate) fn run(task: Task) -> io::Result<usize> {
 
 async fn serve(task: Task) -> io::Result<usize> {
     let pulse: Arc<Pulse> = Arc::clone(&task.setup.pulse);
-    let worker = Worker::new(task.setup);
+    let line = Line::new()?;
+    let worker = Worker::new(task.setup, Rc::clone(&line));
+    // It ends with the runtime.
+    tokio::task::spawn_local(async move { line.run().await });
     let mut listening = Vec::new();
     for own in task.sockets {
         listening.push((listen::Listener::new(own.fd, own.family, own.owner)?, own.listener));

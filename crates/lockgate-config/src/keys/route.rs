@@ -1,5 +1,7 @@
 //! The keys that sites and their paths share: what answers, and what requests are held to.
 
+mod shape;
+
 use super::Kind::{
     Body, Bool, Either, False, FieldValue, Frequency, Integer, Limit, LimitKey, Line, List, Map, Network,
     OneOf, Path, Percent, Rate, RequestField, Size, Table, Target, Template, UrlPath, Word,
@@ -9,6 +11,8 @@ use super::answers::SECURE;
 use super::pool::{PROTOCOL, PROXY_PROTOCOL, TYPE};
 use super::tcp::{ENDPOINTS, TLS_TO, TO};
 use super::{CONNECT, FALSE, Key, Kind, Names, OFF, RESPONSE, TUNNEL_IDLE};
+
+pub(super) use shape::SHAPE;
 
 pub(super) const PROXY: Key = Key::new(
     "proxy",

@@ -2,6 +2,7 @@
 
 use super::Kind::{Bool, Either, Endpoint, False, Integer, List, Path, Table, Target, Word};
 use super::Unset::{Absent, Is, Required};
+use super::route::SHAPE;
 use super::tls::{TCP_TLS, UPSTREAM_TLS};
 use super::{AT_LEAST_1MS, CONNECT, COUNT, FALSE, HANDSHAKE, Key, Kind, OFF, TUNNEL_IDLE};
 
@@ -56,6 +57,7 @@ pub(super) const TCP: &[Key] = &[
         r#""8h""#,
         "After how long a connection ends, whatever it carries.",
     ),
+    SHAPE,
 ];
 
 pub(super) const ENDPOINTS: Kind = List { of: &Either(&[Endpoint, Table(ENDPOINT)]), least: 1 };

@@ -36,6 +36,7 @@ impl Resolver<'_> {
             accept_proxy,
             timeouts: self.timeouts(&view),
             max_lifetime: view.limit("max_lifetime"),
+            shape: self.shape(&view),
         })
     }
 

@@ -19,6 +19,12 @@ const NEVER: Moment = Moment::MAX;
 /// buckets have always had time to fill.
 static ORIGIN: LazyLock<(Instant, Moment)> = LazyLock::new(|| (Instant::now(), 86_400 * SECOND));
 
+/// What time it is for buckets, in every thread.
+pub fn now() -> Moment {
+    let (origin, before) = *ORIGIN;
+    before.saturating_add(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(NEVER))
+}
+
 /// Who waits for tokens in one worker.
 #[derive(Debug)]
 pub struct Line {
@@ -64,14 +70,13 @@ impl Line {
         }
     }
 
-    /// What time it is.
+    /// What time it is, as [`now`] says.
     pub fn now(&self) -> Moment {
         #[cfg(test)]
         if let Some(stopped) = self.stopped.get() {
             return stopped;
         }
-        let (origin, before) = *ORIGIN;
-        before.saturating_add(u64::try_from(origin.elapsed().as_nanos()).unwrap_or(NEVER))
+        now()
     }
 
     /// How many wait.

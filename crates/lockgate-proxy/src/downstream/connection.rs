@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,6 +26,7 @@ use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Failure;
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
+use crate::shaping::Shape;
 use crate::site::Sites;
 use crate::upstream::{Asker, DialError, Hold};
 use crate::worker::{Worker, unix_millis};
@@ -186,7 +187,10 @@ impl Connection {
                 }
             }
             Service::Relay(relaying) => match boxed(|| self.join(client, relaying)).await {
-                Ok(mut relay) => self.relay(&mut relay, relaying.idle, relaying.keepalive).await,
+                Ok(mut relay) => {
+                    self.shape(&mut relay, relaying.shape.as_ref());
+                    self.relay(&mut relay, relaying.idle, relaying.keepalive).await
+                }
                 Err(ending) => ending,
             },
         };
@@ -422,6 +426,20 @@ impl Connection {
         let Peer::Ip(client) = self.client else { return None };
         let destination = self.destination.or_else(local)?;
         Some((client, destination))
+    }
+
+    /// Holds a relay to the rates of its table, if that has some.
+    fn shape(&self, relay: &mut lockgate_net::relay::Relay, shape: Option<&Arc<Shape>>) {
+        let Some(shape) = shape else { return };
+        let shapers = shape.connection(self.client_ip()).shapers(&self.worker.line);
+        relay.shape(shapers.received, shapers.sent);
+    }
+
+    fn client_ip(&self) -> Option<IpAddr> {
+        match self.client {
+            Peer::Ip(client) => Some(client.ip()),
+            Peer::Unix => None,
+        }
     }
 
     async fn relay(

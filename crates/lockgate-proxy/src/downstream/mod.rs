@@ -19,6 +19,7 @@ use std::time::Duration;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::tls::Acceptors;
 
+use crate::shaping::Shape;
 use crate::site::Sites;
 use crate::upstream::Pool;
 
@@ -61,4 +62,6 @@ pub struct Relaying {
     pub keepalive: Option<Duration>,
     /// For a connection in all, if that is limited.
     pub max_lifetime: Option<Duration>,
+    /// The rates that bytes are held to, if they are.
+    pub shape: Option<Arc<Shape>>,
 }

@@ -1,10 +1,12 @@
 //! What each address will serve, as one JSON value that both outputs are made of.
 
+use std::num::NonZeroU64;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Balance, Config, Endpoint, HashKey, Host, LimitKey, Pattern, Pool,
-    Probe, ProxyVersion, RateLimit, Route, Rules, Segment, Site, TargetRule, Tcp, Tls, Tunnel,
+    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Endpoint, HashKey, Host, LimitKey,
+    Pattern, Pool, Probe, ProxyVersion, RateLimit, Route, Rules, Segment, Shape, Site, TargetRule, Tcp, Tls,
+    Tunnel,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -35,6 +37,7 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         "balance": pool.and_then(balance),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
         "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
+        "shape": tcp.shape.as_ref().map(shape),
         "timeouts": {
             "handshake": tcp.timeouts.handshake.as_secs_f64(),
             "connect": tcp.timeouts.connect.as_secs_f64(),
@@ -250,6 +253,23 @@ fn balance(pool: &Pool) -> Option<String> {
         Balance::Hash(HashKey::Header(name)) => format!("hash of the header {name}"),
         Balance::Hash(HashKey::Cookie(name)) => format!("hash of the cookie {name}"),
     })
+}
+
+/// The rates that bytes are held to, in short.
+fn shape(shape: &Shape) -> String {
+    let of = |who: &str, rates: Directions| {
+        let rate = |way: &str, rate: Option<NonZeroU64>| rate.map(|rate| format!("{way} {rate} B/s{who}"));
+        match (rates.received, rates.sent) {
+            (Some(both), Some(sent)) if both == sent => vec![format!("{both} B/s{who}")],
+            (received, sent) => rate("in", received).into_iter().chain(rate("out", sent)).collect(),
+        }
+    };
+    let each = [
+        of(" a connection", shape.per_connection),
+        of(" a client", shape.per_client),
+        of(" in all", shape.total),
+    ];
+    each.concat().join(", ")
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {

@@ -73,6 +73,9 @@ fn relay(listener: &Value) {
         out!("  PROXY        {version} to the endpoints");
     }
     accept_proxy(listener);
+    if let Some(shape) = listener["shape"].as_str() {
+        out!("  shaped       {shape}");
+    }
     let limits = &listener["timeouts"];
     out!(
         "  timeouts     handshake {}s, connect {}s, idle {}s",

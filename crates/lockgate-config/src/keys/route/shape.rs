@@ -1,0 +1,48 @@
+//! `shape`: the rates that bytes are held to.
+
+use super::super::Kind::{Either, False, Rate, Table};
+use super::super::Unset::Absent;
+use super::super::{FALSE, Key, Kind};
+
+pub(in super::super) const SHAPE: Key = Key::new(
+    "shape",
+    Either(&[False, Rate, Table(SHAPE_KEYS)]),
+    FALSE,
+    r#"{ per_connection = "10MB/s", per_client = "20MB/s", total = "1GB/s" }"#,
+    "The rates that bytes are held to, in and out each: what comes faster is not refused, but read later, so that whoever \
+     sends it is held up. The short form is `per_connection`. What may be saved while nothing moves is a twentieth of a \
+     second's worth, or a packet. Those who share a rate have their turns in the order of asking. Bytes are those of what \
+     is carried, without TLS. Who is held up is neither idle nor slow.",
+);
+
+const BOTH: Kind = Either(&[Rate, Table(DIRECTIONS)]);
+
+const SHAPE_KEYS: &[Key] = &[
+    Key::new(
+        "per_connection",
+        BOTH,
+        Absent("no limit"),
+        r#"{ in = "1MB/s", out = "10MB/s" }"#,
+        "For each connection of a client, all that it carries together.",
+    ),
+    Key::new(
+        "per_client",
+        BOTH,
+        Absent("no limit"),
+        r#""20MB/s""#,
+        "For all connections of one client address together (IPv6: each /64), whichever worker has them. Clients over \
+         Unix sockets have no address, and are not held to it.",
+    ),
+    Key::new(
+        "total",
+        BOTH,
+        Absent("no limit"),
+        r#""1GB/s""#,
+        "For all clients together, in the whole process.",
+    ),
+];
+
+const DIRECTIONS: &[Key] = &[
+    Key::new("in", Rate, Absent("no limit"), r#""1MB/s""#, "What clients send."),
+    Key::new("out", Rate, Absent("no limit"), r#""10MB/s""#, "What is sent to clients."),
+];

@@ -1,0 +1,34 @@
+//! Rates that bytes are held to.
+
+use std::num::NonZeroU64;
+
+use crate::place::At;
+
+/// The rates of one table; at least one is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Of each connection of a client.
+    pub per_connection: Directions,
+    /// Of all connections of one client address (IPv6: each /64).
+    pub per_client: Directions,
+    /// Of all clients.
+    pub total: Directions,
+    /// Where it was written; a route that inherits it has that of its site, and shares its rates.
+    pub at: At,
+}
+
+/// Bytes a second in each direction; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Directions {
+    /// From clients.
+    pub received: Option<NonZeroU64>,
+    /// To clients.
+    pub sent: Option<NonZeroU64>,
+}
+
+impl Directions {
+    /// Whether nothing is limited.
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}

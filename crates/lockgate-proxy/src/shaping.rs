@@ -1,0 +1,259 @@
+//! The rates that the bytes of one table are held to: of each connection, of each client, of all.
+//!
+//! Buckets of clients are in a table that workers share. Does not wait and does not move bytes: see `lockgate_net::shape`.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, Hash};
+use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::RandomState;
+use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
+
+use crate::limits;
+
+const SHARDS: usize = 64;
+/// Buckets of one shard that nobody uses, and that are kept because they are not full again: who comes back within
+/// moments must not find a new one. Beyond that they are forgotten.
+const KEPT: usize = 4096;
+/// A shard smaller than this is not looked through.
+const FEW: usize = 64;
+
+/// Bytes a second in each direction; `None` is no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Directions {
+    /// From clients.
+    pub received: Option<NonZeroU64>,
+    /// To clients.
+    pub sent: Option<NonZeroU64>,
+}
+
+/// The rates of one table. There is one for the process.
+#[derive(Debug)]
+pub struct Shape {
+    connection: Directions,
+    clients: Option<Shares<IpAddr>>,
+    total: Pair,
+}
+
+/// One connection as its table holds it to rates: the buckets of each direction.
+#[derive(Debug, Clone, Default)]
+pub struct Shaped {
+    received: Vec<Arc<Bucket>>,
+    sent: Vec<Arc<Bucket>>,
+}
+
+/// What both directions of something that moves may move.
+#[derive(Debug, Default)]
+pub struct Shapers {
+    /// From the client, if that is limited.
+    pub received: Option<Shaper>,
+    /// To it.
+    pub sent: Option<Shaper>,
+}
+
+impl Shape {
+    /// Rates of each connection, of each client address (IPv6: each /64), and of all of them.
+    pub fn new(connection: Directions, client: Directions, total: Directions) -> Arc<Self> {
+        let clients = (client != Directions::default()).then(|| Shares::new(client));
+        Arc::new(Self { connection, clients, total: Pair::new(total) })
+    }
+
+    /// A new connection of this client; one without an address is held to no rate of clients.
+    pub fn connection(&self, client: Option<IpAddr>) -> Shaped {
+        let mut shaped = Shaped::default();
+        shaped.add(Pair::new(self.connection));
+        if let (Some(clients), Some(client)) = (&self.clients, client) {
+            shaped.add(clients.of(limits::client(client), shape::now()));
+        }
+        shaped.add(self.total.clone());
+        shaped
+    }
+}
+
+impl Shaped {
+    fn add(&mut self, pair: Pair) {
+        self.received.extend(pair.received);
+        self.sent.extend(pair.sent);
+    }
+
+    /// For something that the connection carries. All of that together is held to its rates.
+    pub fn shapers(&self, line: &Rc<Line>) -> Shapers {
+        let shaper = |buckets: &[Arc<Bucket>]| (!buckets.is_empty()).then(|| Shaper::new(buckets, line));
+        Shapers { received: shaper(&self.received), sent: shaper(&self.sent) }
+    }
+}
+
+/// A bucket for each direction that is limited.
+#[derive(Debug, Clone)]
+struct Pair {
+    received: Option<Arc<Bucket>>,
+    sent: Option<Arc<Bucket>>,
+}
+
+impl Pair {
+    fn new(rates: Directions) -> Self {
+        Self { received: rates.received.map(Bucket::new), sent: rates.sent.map(Bucket::new) }
+    }
+
+    fn is_used(&self) -> bool {
+        self.each().any(|bucket| Arc::strong_count(bucket) > 1)
+    }
+
+    /// Whether it is as good as a new one.
+    fn is_full(&self, now: Moment) -> bool {
+        self.each().all(|bucket| bucket.is_full(now))
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+        self.received.iter().chain(&self.sent)
+    }
+}
+
+/// Buckets of those who are told apart by `K`, for as long as they are used or not full again.
+struct Shares<K> {
+    rates: Directions,
+    hasher: RandomState,
+    shards: Box<[Mutex<Shard<K>>]>,
+}
+
+struct Shard<K> {
+    pairs: HashMap<K, Pair, RandomState>,
+    /// How many there may be before it is looked through.
+    enough: usize,
+}
+
+impl<K: Hash + Eq> Shares<K> {
+    fn new(rates: Directions) -> Self {
+        let shard = || Mutex::new(Shard { pairs: HashMap::default(), enough: FEW });
+        Self { rates, hasher: RandomState::default(), shards: (0..SHARDS).map(|_| shard()).collect() }
+    }
+
+    fn of(&self, key: K, now: Moment) -> Pair {
+        // Held for one look-up, or for one look through a shard that has doubled; never over a wait.
+        let shard = &self.shards[self.hasher.hash_one(&key) as usize % SHARDS];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        if shard.pairs.len() >= shard.enough {
+            shard.forget(now);
+        }
+        shard.pairs.entry(key).or_insert_with(|| Pair::new(self.rates)).clone()
+    }
+}
+
+impl<K> Shard<K> {
+    fn forget(&mut self, now: Moment) {
+        let mut kept = 0;
+        self.pairs.retain(|_, pair| {
+            let used = pair.is_used();
+            let keep = used || !pair.is_full(now) && kept < KEPT;
+            kept += usize::from(keep && !used);
+            keep
+        });
+        self.enough = (self.pairs.len() * 2).max(FEW);
+    }
+}
+
+impl<K> fmt::Debug for Shares<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shares").field("rates", &self.rates).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn rate(bytes: u64) -> Directions {
+        let rate = NonZeroU64::new(bytes);
+        Directions { received: rate, sent: rate }
+    }
+
+    fn at_once(shapers: Shapers) -> usize {
+        let mut shaper = shapers.sent.expect("it is limited");
+        let mut context = Context::from_waker(Waker::noop());
+        let mut bytes = 0;
+        while let Poll::Ready(some) = shaper.poll(&mut context) {
+            shaper.spend(some);
+            bytes += some;
+        }
+        bytes
+    }
+
+    fn run(test: impl FnOnce(&Rc<Line>)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async { test(&Line::new().unwrap()) });
+    }
+
+    const NONE: Directions = Directions { received: None, sent: None };
+
+    #[test]
+    fn a_client_that_comes_again_finds_what_it_has_left() {
+        run(|line| {
+            // A packet in fifteen seconds: no time that a test takes fills that.
+            let shape = Shape::new(NONE, rate(100), NONE);
+            let moved = |ip: &str| at_once(shape.connection(ip.parse().ok()).shapers(line));
+            assert_eq!(moved("192.0.2.1"), 1_500);
+            assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
+            assert_eq!(moved("192.0.2.2"), 1_500);
+            assert_eq!(
+                (moved("2001:db8::1"), moved("2001:db8::2"), moved("2001:db8:0:1::1")),
+                (1_500, 0, 1_500)
+            );
+            assert!(
+                shape.connection(None).shapers(line).sent.is_none(),
+                "without an address there is no client"
+            );
+        });
+    }
+
+    #[test]
+    fn the_rate_of_all_is_shared_and_that_of_a_connection_is_not() {
+        run(|line| {
+            let shape = Shape::new(rate(100), NONE, NONE);
+            for _ in 0..2 {
+                let connection = shape.connection(None);
+                assert_eq!(
+                    (at_once(connection.shapers(line)), at_once(connection.shapers(line))),
+                    (1_500, 0)
+                );
+            }
+            let shape = Shape::new(NONE, NONE, Directions { received: None, ..rate(100) });
+            assert!(shape.connection(None).shapers(line).received.is_none());
+            let moved = [(); 2].map(|()| at_once(shape.connection(None).shapers(line)));
+            assert_eq!(moved, [1_500, 0]);
+        });
+    }
+
+    #[test]
+    fn clients_that_have_left_are_forgotten_once_they_are_full_again() {
+        let now = shape::now();
+        let shares = Shares::new(rate(1_000_000));
+        let used = shares.of(0_u32, now);
+        for client in 1..100_000 {
+            shares.of(client, now);
+        }
+        let left = || shares.shards.iter().map(|shard| shard.lock().unwrap().pairs.len()).sum::<usize>();
+        assert!(left() <= SHARDS * FEW, "{}", left());
+        assert!(Arc::ptr_eq(used.sent.as_ref().unwrap(), shares.of(0, now).sent.as_ref().unwrap()));
+    }
+
+    #[test]
+    fn a_flood_of_clients_that_leave_something_owed_is_bounded() {
+        run(|line| {
+            let now = shape::now();
+            let shares = Shares::new(rate(1));
+            for client in 0..3 * SHARDS * KEPT {
+                let mut shaped = Shaped::default();
+                shaped.add(shares.of(client, now));
+                at_once(shaped.shapers(line));
+            }
+            let left: usize = shares.shards.iter().map(|shard| shard.lock().unwrap().pairs.len()).sum();
+            assert!(left <= SHARDS * 2 * (KEPT + 1), "{left}");
+        });
+    }
+}

@@ -1,0 +1,117 @@
+//! Rates that bytes are held to: all of them arrive, and none before its time.
+//!
+//! A rate is only ever too fast: that it takes longer on a busy machine is no failure.
+
+use std::time::{Duration, Instant};
+
+use lockgate_testkit::{Lockgate, Origin, Serving, Wire, bytes};
+
+use crate::scene::{Site, lockgate};
+
+/// Sends so much to whoever connects, and ends.
+fn sends(len: usize) -> Serving {
+    Origin::tcp().serve(move |wire| {
+        wire.send(bytes(7, len));
+        wire.finish();
+        wire.rest();
+    })
+}
+
+/// A listener on 127.0.0.1 whose bytes are shaped.
+fn shaped(proxy: &str, shape: &str) -> String {
+    format!("[tcp.\"127.0.0.1:0\"]\nproxy = \"{proxy}\"\nshape = {shape}\n")
+}
+
+/// What `rate` bytes a second let through at the soonest, with what is saved at the beginning.
+fn least(bytes: u64, rate: u64) -> Duration {
+    Duration::from_millis((bytes - rate / 20) * 1_000 / rate)
+}
+
+fn held_for(gate: &Lockgate) -> f64 {
+    gate.sample("lockgate_connection_shaped_seconds_total", &[])
+}
+
+#[test]
+fn everything_arrives_at_the_rate_of_its_connection_and_half_close_survives() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let gate = lockgate().start(
+        &(shaped(&origin.address(), r#"{ per_connection = { in = "2MB/s", out = "1MB/s" } }"#)
+            + &site.listener("127.0.0.2:0", &origin.address(), "")
+            + "shape = \"1MB/s\"\n"),
+    );
+    let (up, down) = (bytes(1, 400_000), bytes(2, 200_000));
+    let begun = Instant::now();
+    let mut client = Wire::connect(gate.at("127.0.0.1:0"));
+    let mut upstream = origin.accept();
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert!(upstream.rest() == up));
+        client.send(&up);
+        client.finish();
+    });
+    assert!(begun.elapsed() >= least(400_000, 2_000_000));
+    let begun = Instant::now();
+    upstream.send(&down);
+    upstream.finish();
+    assert!(client.rest() == down);
+    assert!(begun.elapsed() >= least(200_000, 1_000_000));
+    // Under TLS, both ways at once.
+    std::thread::scope(|scope| {
+        let client = scope.spawn(|| {
+            site.client().connect(gate.at("127.0.0.2:0"), crate::scene::NAME).unwrap().exchange(&down)
+        });
+        assert!(origin.accept().exchange(&up[..150_000]) == down);
+        assert!(client.join().unwrap() == up[..150_000]);
+    });
+    gate.wait_for_sample("lockgate_connections", &["listener=\"127.0.0.1:0\""], 0.0);
+    assert!(held_for(&gate) > 0.0);
+}
+
+#[test]
+fn two_workers_hold_the_rate_of_all_together() {
+    let origin = sends(100_000);
+    let gate = lockgate().workers(2).start(&shaped(origin.address(), r#"{ total = { out = "1MB/s" } }"#));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 100_000)));
+        }
+    });
+    assert!(begun.elapsed() >= least(800_000, 1_000_000));
+}
+
+#[test]
+fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
+    let origin = sends(100_000);
+    let gate = lockgate().workers(2).start(&shaped(origin.address(), r#"{ per_client = "1MB/s" }"#));
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let from = if number < 4 { [127, 0, 0, 1] } else { [127, 0, 0, 2] };
+            let address = gate.address();
+            scope.spawn(move || {
+                assert!(Wire::connect_from(from.into(), address).exchange("") == bytes(7, 100_000));
+            });
+        }
+    });
+    assert!(begun.elapsed() >= least(400_000, 1_000_000));
+}
+
+#[test]
+fn who_is_held_to_a_rate_is_not_idle() {
+    let origin = sends(3_000);
+    // A packet is there at once, and the next one a second later.
+    let toml = shaped(origin.address(), "\"1500B/s\"") + "timeouts = { tunnel_idle = \"300ms\" }\n";
+    let gate = lockgate().start(&toml);
+    assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 3_000));
+}
+
+#[test]
+fn what_is_held_back_is_cut_when_the_connection_has_lived_long_enough() {
+    let origin = sends(100_000);
+    let toml = shaped(origin.address(), "\"1500B/s\"") + "max_lifetime = \"300ms\"\n";
+    let mut gate = lockgate().start(&toml);
+    let (received, _) = Wire::connect(gate.address()).end();
+    assert!(received == bytes(7, 100_000)[..received.len()] && received.len() <= 3_000);
+    assert_eq!(gate.next_line()["cause"], "lifetime");
+}
