@@ -6,10 +6,6 @@
 /// Keys and tables that are known but not in this version, by their path, with what helps meanwhile.
 const LATER: &[(&str, &str)] = &[
     ("tunnel.*.shape", "remove it"),
-    (
-        "tunnel.*.forward",
-        "remove it: clients ask for tunnels to http: servers too where their ports are allowed",
-    ),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("site.*.shape", "remove it"),
     ("balance.sticky", "write balance = { hash = \"client\" }"),

@@ -98,7 +98,6 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (tunnel("max_per_user = 3"), "W0003", "3", "add auth"),
         (tunnel("protocols = [\"h2\"]"), "E0044", "\"h2\"", "h2c"),
         (tunnel("accept_proxy = \"require\""), "E0025", "\"require\"", "trusted"),
-        (tunnel("forward = true"), "E0011", "forward", "remove"),
         (format!("{LISTENER}[tunnel.\":1\"]\n"), "E0022", "\":1\"", "another port"),
         ("[site.\":1\"]\nproxy_pass = \"a.b:1\"\n".into(), "E0010", "proxy_pass", "proxy = "),
         (site("auth = { forward = \"http://a.b/verify\" }"), "E0016", "\"http://a.b/verify\"", "write \"a.b:80\""),

@@ -55,6 +55,14 @@ fn a_rule_without_ports_allows_443_and_denies_every_port() {
 }
 
 #[test]
+fn what_is_forwarded_may_go_to_port_80() {
+    assert_eq!(texts(&tunnel("forward = true").allow), ["*:443,80"]);
+    let tunnel = tunnel("forward = true\nallow = [\"a.test\", \"b.test:8080\"]\ndeny = [\"c.test\"]");
+    assert_eq!(texts(&tunnel.allow), ["a.test:443,80", "b.test:8080"]);
+    assert_eq!(texts(&tunnel.deny), ["c.test:*"]);
+}
+
+#[test]
 fn with_a_password_everybody_may_come() {
     let tunnel = tunnel("auth = { basic = \"/etc/users\" }");
     assert!(tunnel.clients.is_empty() && tunnel.auth.is_some());

@@ -164,6 +164,8 @@ pub struct Client {
     address: String,
     secure: bool,
     trusted: bool,
+    /// Whether nobody is told of it.
+    unnamed: bool,
     /// What stands before and behind the host that is asked for, where no earlier hop is told of.
     lines: (String, String),
 }
@@ -178,7 +180,17 @@ impl Client {
             format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {proto}\r\nX-Forwarded-Host: "),
             format!("\r\nForwarded: {};host=\"", element(&address, proto)),
         );
-        Self { address, secure, trusted, lines }
+        Self { address, secure, trusted, unnamed: false, lines }
+    }
+
+    /// One that nobody is told of: it has asked for a proxy, and what it says of itself goes on as it came.
+    pub fn unnamed() -> Self {
+        Self { unnamed: true, ..Self::new(String::new(), false, false) }
+    }
+
+    /// Whether nobody is told of it.
+    pub fn is_unnamed(&self) -> bool {
+        self.unnamed
     }
 
     /// Whether it came over TLS.
@@ -194,6 +206,7 @@ impl Client {
     /// Whether a field must not go on beside what [`tell`](Self::tell) writes: anybody could have sent it.
     pub fn replaces(&self, field: &Field<'_>) -> bool {
         match field.known {
+            _ if self.unnamed => false,
             Some(Known::XForwardedFor | Known::Forwarded) => true,
             // The first hop knows best what the user asked for.
             Some(Known::XForwardedProto | Known::XForwardedHost) => !self.trusted,
@@ -206,6 +219,9 @@ impl Client {
     /// Writes `X-Forwarded-For`, `-Proto` and `-Host`, and `Forwarded` (RFC 7239 §4), for a message with these fields
     /// that asks for `host`, which is as it was written, with its port.
     pub fn tell(&self, host: &[u8], fields: &Fields, out: &mut Vec<u8>) {
+        if self.unnamed {
+            return;
+        }
         if self.trusted {
             return self.add(host, fields, out);
         }

@@ -107,8 +107,11 @@ impl Request<'_> {
     /// Whether a field of the head goes to the endpoint as it came. Those that say where the request is for, who asks and
     /// how it is named are ours.
     pub fn hands_on(&self, onward: &Onward<'_>, field: &Field<'_>) -> bool {
-        let ours =
-            matches!(field.known, Some(Known::Host | Known::XRequestId)) || self.client.replaces(field);
+        let ours = match field.known {
+            Some(Known::Host) => true,
+            Some(Known::XRequestId) => !self.client.is_unnamed(),
+            _ => self.client.replaces(field),
+        };
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
         let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
         onward.passes(field) && !ours && !unknown

@@ -40,10 +40,10 @@ pub(super) const TUNNEL: &[Key] = &[
     Key::new(
         "allow",
         List { of: &TunnelRule, least: 1 },
-        Absent("every host, at port 443"),
+        Absent("every host, at port 443, and 80 with `forward`"),
         r#"["*.example.org:443", "example.com:80,8000-8999", "10.1.0.0/16:22", "[2001:db8::/32]:443", "*:993"]"#,
         "Where tunnels may lead; elsewhere is 403. A host is that one by its name, `*.` every one below it, `*` every one; a \
-         network is whatever has an address in it, by name or not. Ports are one, several with commas, ranges with `-`, or `*`; without any it is 443. \
+         network is whatever has an address in it, by name or not. Ports are one, several with commas, ranges with `-`, or `*`; without any it is 443, and 80 with `forward`. \
          Names are looked up here, and the rules are asked about each address again: the address that was asked about is the one that is dialled.",
     ),
     Key::new(
@@ -105,6 +105,13 @@ pub(super) const TUNNEL: &[Key] = &[
         Absent("none is sent"),
         r#""v2""#,
         "The PROXY header that tells the target the client's address: for targets that expect one.",
+    ),
+    Key::new(
+        "forward",
+        Bool,
+        FALSE,
+        "true",
+        "Whether requests for `http:` URLs are forwarded too, as clients without a tunnel ask a proxy for them (over HTTP/1.1). They go where tunnels          may lead, over a connection of their own; rules without ports allow 80 as well. Targets are not told who asks (`X-Forwarded-For`), only by `Via`          that it came through a proxy.",
     ),
     Key::new("dns", Table(DNS), Within, r#"{ ttl = "10s" }"#, "Names of targets."),
     Key::new(

@@ -47,6 +47,8 @@ pub struct Tunnel {
     pub max_bytes: Option<u64>,
     /// The PROXY header that is sent to the target.
     pub proxy_protocol: Option<ProxyVersion>,
+    /// Whether requests for `http:` are forwarded too.
+    pub forward: bool,
     /// How old the addresses of a name may be.
     pub dns_ttl: Duration,
     /// Deadlines, with the global ones merged in.

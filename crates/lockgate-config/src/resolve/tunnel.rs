@@ -15,6 +15,8 @@ use super::{Resolver, View};
 
 /// What a rule of `allow` is about that says no port: what may be talked to must be said.
 const HTTPS: RangeInclusive<u16> = 443..=443;
+/// And what is forwarded without a tunnel.
+const HTTP: RangeInclusive<u16> = 80..=80;
 /// And one of `deny`.
 const EVERY: RangeInclusive<u16> = 1..=u16::MAX;
 
@@ -65,9 +67,11 @@ impl Resolver<'_> {
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
             self.report.push_at(Code::NoEffect, &written.at, "`max_per_user` has no effect", why, cure);
         }
-        let allow = match rules(&view, "allow", HTTPS) {
+        let forward = view.on("forward");
+        let usual = if forward { &[HTTPS, HTTP][..] } else { &[HTTPS] };
+        let allow = match rules(&view, "allow", usual) {
             allow if allow.is_empty() => {
-                vec![TargetRule { named: TargetName::Host(Host::Any), ports: vec![HTTPS] }]
+                vec![TargetRule { named: TargetName::Host(Host::Any), ports: usual.to_vec() }]
             }
             allow => allow,
         };
@@ -80,7 +84,7 @@ impl Resolver<'_> {
             accept_proxy: self.accept_proxy(&view, by_permission),
             clients,
             allow,
-            deny: rules(&view, "deny", EVERY),
+            deny: rules(&view, "deny", &[EVERY]),
             private: view.on("private"),
             auth,
             limit: limit(&view),
@@ -92,6 +96,7 @@ impl Resolver<'_> {
                 _ => None,
             },
             proxy_protocol: view.proxy_version("proxy_protocol"),
+            forward,
             dns_ttl: view.section("dns").duration("ttl"),
             timeouts: self.timeouts(&view),
         })
@@ -122,10 +127,10 @@ impl Resolver<'_> {
     }
 }
 
-fn rules(view: &View<'_>, name: &str, without: RangeInclusive<u16>) -> Vec<TargetRule> {
+fn rules(view: &View<'_>, name: &str, without: &[RangeInclusive<u16>]) -> Vec<TargetRule> {
     let rule = |item: Checked| match item.value {
         Value::TunnelRule(rule) => {
-            let ports = rule.ports.unwrap_or_else(|| vec![without.clone()]);
+            let ports = rule.ports.unwrap_or_else(|| without.to_vec());
             Some(TargetRule { named: rule.named, ports })
         }
         _ => None,

@@ -1,4 +1,5 @@
-//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and says so.
+//! Opens tunnels (CONNECT, RFC 9110 §9.3.6): asks the rules, looks the target up, dials it, and says so. What is asked of a
+//! proxy without a tunnel goes the same way.
 //!
 //! Each address that a name stands for is asked about, and only those that may be are dialled. Does not move bytes: both
 //! connections are joined by whoever runs the client's.
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use lockgate_http::forwarding::Client;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_http::target::Authority;
 use lockgate_net::dial::{self, interleave, is_exhaustion};
@@ -19,6 +21,7 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 
+use super::proxy::Proxy;
 use crate::access_log::{Cause, Side};
 use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
@@ -26,10 +29,12 @@ use crate::clock::Clock;
 use crate::exchange::{Bounds, Downstream, Exchange, Failure, Shares, Switched, lap};
 use crate::h1::Link;
 use crate::limits::{self, AtOnce, PerClient};
-use crate::upstream::{Endpoint, Place, Wire};
+use crate::upstream::{Endpoint, Place, Upstream, Wire};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
+/// Where `http:` is when no port is named (RFC 9110 §4.2.1).
+const HTTP_PORT: u16 = 80;
 /// Ticks between two attempts: the 250 ms that RFC 8305 §5 asks for, as well as ticks can tell.
 const PAUSE: u32 = 3;
 
@@ -55,6 +60,17 @@ pub struct Connect {
     pub per_client: Option<Arc<AtOnce<IpAddr>>>,
     /// Tunnels that one user may have at once, if that is limited.
     pub per_user: Option<Arc<AtOnce<Arc<str>>>>,
+    /// Whether requests for `http:` are forwarded, and how.
+    pub forward: Option<Forward>,
+}
+
+/// How requests are forwarded that clients ask a proxy for (RFC 9112 §3.2.2).
+#[derive(Debug)]
+pub struct Forward {
+    /// The deadlines; it has no pool.
+    pub proxy: Proxy,
+    /// Whom targets are told of: nobody.
+    pub client: Client,
 }
 
 impl Connect {
@@ -69,10 +85,50 @@ impl Connect {
     ) -> Result<(), Failure> {
         let (host, port) = target(exchange)?;
         let shares = self.shares(exchange.request.values.client, user)?;
+        let (up, endpoint) = self.reach(exchange, &host, port).await?;
+        let (hold, in_flight) = (endpoint.count(), endpoint.begin());
+        let switched = Switched { up: Wire::H1(up), hold, in_flight, bounds: self.bounds, shares };
+        exchange.switch(&ResponseHead::of(200), switched).await
+    }
+
+    /// Forwards a request in absolute-form to whom it names, over a connection of its own.
+    ///
+    /// # Errors
+    /// As [`Self::run`], and where there is no answer or not the whole of it.
+    pub async fn forward<D: Downstream>(
+        &self,
+        proxy: &Proxy,
+        exchange: &mut Exchange<'_, D>,
+    ) -> Result<(), Failure> {
+        let asked = &exchange.request.asked;
+        let (host, port) = match (asked.secure, asked.authority) {
+            (Some(false), Some(authority)) => {
+                (authority.name().into_owned(), authority.port.unwrap_or(HTTP_PORT))
+            }
+            (Some(true), _) => {
+                return Err(Failure::because(Fault::NotImplemented, "https is asked for by CONNECT"));
+            }
+            _ => return Err(Failure::because(Fault::Malformed, "no URL, as proxies are asked for")),
+        };
+        let (link, endpoint) = self.reach(exchange, &host, port).await?;
+        let worker = exchange.request.worker;
+        let upstream = Upstream::once(link, endpoint, &worker.blocks, exchange.guard.clock().now());
+        // What has passed is counted.
+        exchange.began = Instant::now();
+        proxy.run_by(upstream, exchange).await
+    }
+
+    /// A connection to `host`, on which the PROXY header has gone if there is to be one.
+    async fn reach<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        host: &str,
+        port: u16,
+    ) -> Result<(Box<Link>, Arc<Endpoint>), Failure> {
         let mut clock = exchange.began;
-        let addresses = self.addresses(exchange, &host, port).await?;
+        let addresses = self.addresses(exchange, host, port).await?;
         let began = Instant::now();
-        let (socket, address) = self.dial(exchange, &host, &addresses).await?;
+        let (socket, address) = self.dial(exchange, host, &addresses).await?;
         exchange.outcome.leased(lap(&mut clock), Some(began.elapsed()));
         let endpoint =
             Arc::new(Endpoint::new(address.to_string(), address.ip().to_string(), Place::Ip(address), None));
@@ -89,9 +145,7 @@ impl Connect {
                 Err(cut) => return Err(Failure::cut(cut, Fault::TargetTimeout)),
             }
         }
-        let (hold, in_flight) = (endpoint.count(), endpoint.begin());
-        let switched = Switched { up: Wire::H1(up), hold, in_flight, bounds: self.bounds, shares };
-        exchange.switch(&ResponseHead::of(200), switched).await
+        Ok((up, endpoint))
     }
 
     fn shares(&self, client: IpAddr, user: Option<&Arc<str>>) -> Result<Shares, Failure> {

@@ -26,7 +26,7 @@ use replay::Replay;
 /// What is done with requests that go to a pool.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Which of the worker's upstreams.
+    /// Which of the worker's upstreams, if it is one of these.
     pub upstream: usize,
     /// For one attempt to connect.
     pub connect: Duration,
@@ -52,8 +52,23 @@ impl Proxy {
     ///
     /// # Errors
     /// When there is none, or not the whole of it; nothing was answered if the outcome has no status.
-    pub async fn run<D: Downstream>(&self, exchange: &mut Exchange<'_, D>) -> Result<(), Failure> {
+    pub fn run<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+    ) -> impl Future<Output = Result<(), Failure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
+        self.run_by(upstream, exchange)
+    }
+
+    /// The same, whoever `upstream` is.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn run_by<D: Downstream>(
+        &self,
+        upstream: Rc<Upstream>,
+        exchange: &mut Exchange<'_, D>,
+    ) -> Result<(), Failure> {
         upstream.count();
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.head.method.is_idempotent();

@@ -14,7 +14,7 @@ use std::time::Instant;
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client, Recipient};
-use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
@@ -23,7 +23,7 @@ use super::connection::{Connection, Ending};
 use super::own::{Own, Refusal, pace, secure_target};
 use super::seen::Seen;
 use crate::access_log::{Cause, Side};
-use crate::action::connect::Connect;
+use crate::action::connect::{Connect, Forward};
 use crate::action::files::Files;
 use crate::action::proxy::Proxy;
 use crate::action::relay::Introduction;
@@ -44,12 +44,15 @@ use find::Found;
 const FILES: &str = "GET, HEAD, OPTIONS";
 /// The one that opens tunnels.
 const TUNNELS: &str = "CONNECT";
+/// Those of a proxy that forwards requests as well; any other may be asked for too.
+const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
 
 /// Where an answer comes from that we do not make ourselves.
 #[derive(Clone, Copy)]
 enum Elsewhere<'s> {
     Endpoint(&'s Proxy),
     Target(&'s Connect),
+    Forward(&'s Connect, &'s Forward),
     Folder(&'s Arc<Files>),
 }
 
@@ -240,6 +243,11 @@ impl<'s> Serving<'s> {
         let source = match (&route.action, recipient, head.method) {
             (Action::Proxy(proxy), Recipient::Next, _) => Some(Elsewhere::Endpoint(proxy)),
             (Action::Connect(connect), _, Method::Connect) => Some(Elsewhere::Target(connect)),
+            (Action::Connect(connect), Recipient::Next, method) if method != Method::Trace => {
+                // HTTP/2 would have us tell by the scheme alone, which its heads do not keep.
+                let forward = connect.forward.as_ref().filter(|_| head.version < Version::Http2);
+                forward.map(|forward| Elsewhere::Forward(connect, forward))
+            }
             (Action::Files(files), _, Method::Get | Method::Head) => Some(Elsewhere::Folder(files)),
             _ => None,
         };
@@ -252,13 +260,19 @@ impl<'s> Serving<'s> {
                     seen.upstream = Some(proxy.upstream);
                     pool.settings.proxy_protocol.is_some()
                 }
-                Elsewhere::Target(connect) => connect.proxy_protocol.is_some(),
+                Elsewhere::Target(connect) | Elsewhere::Forward(connect, _) => {
+                    connect.proxy_protocol.is_some()
+                }
                 Elsewhere::Folder(_) => false,
             };
             let addresses = told.then(|| self.addresses(down)).flatten();
             guard.watch().hold_to(pace(route.rules.rates));
             let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
-            let (client, rules) = (&asking.client, &route.rules);
+            let client = match source {
+                Elsewhere::Forward(_, forward) => &forward.client,
+                _ => &asking.client,
+            };
+            let rules = &route.rules;
             let request = Request { worker, head, asked, length, client, values, pattern, rules };
             let mut exchange = Exchange {
                 request,
@@ -275,6 +289,9 @@ impl<'s> Serving<'s> {
             let result = match source {
                 Elsewhere::Endpoint(proxy) => proxy.run(&mut exchange).await,
                 Elsewhere::Target(connect) => boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await,
+                Elsewhere::Forward(connect, forward) => {
+                    boxed(|| connect.forward(&forward.proxy, &mut exchange)).await
+                }
                 Elsewhere::Folder(files) => files.run(&mut exchange).await,
             };
             return Ok(self.proxied(down, head, seen, result, *keep).await);
@@ -286,8 +303,10 @@ impl<'s> Serving<'s> {
             Action::Files(_) => {
                 return Err(Refusal { allow: FILES.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
             }
-            Action::Connect(_) => {
-                return Err(Refusal { allow: TUNNELS.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
+            Action::Connect(connect) => {
+                let forwards = connect.forward.is_some() && head.version < Version::Http2;
+                let allow = if forwards { FORWARDED } else { TUNNELS }.to_owned();
+                return Err(Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) });
             }
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must
             // not see: we do not trace.

@@ -25,7 +25,9 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
     encode::field(out, b"Host", asked.host);
     head.fields.write(out, |field| request.hands_on(&onward, field));
     client.tell(asked.host, &head.fields, out);
-    encode::field(out, b"X-Request-Id", values.id);
+    if !client.is_unnamed() {
+        encode::field(out, b"X-Request-Id", values.id);
+    }
     encode::field(out, b"Via", request.via().as_bytes());
     connection(request, out);
     if is_websocket_without_key(request) {

@@ -10,7 +10,9 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
-use super::{DialError, Endpoint, Hold, InFlight, Pool, Random, Wire, Wish};
+use super::{
+    DialError, Endpoint, Hold, InFlight, Keeping, Member, Pool, Random, Retry, Settings, Wire, Wish,
+};
 use crate::boxed::boxed;
 use crate::clock::Guard;
 use crate::h1::Link;
@@ -22,6 +24,9 @@ const SAVED: u32 = 1_000;
 
 /// Milliseconds for which a connection that is too many may still be of use.
 const MOMENT: u64 = 1_000;
+
+/// Where nothing is counted: no process has so many endpoints.
+const NOWHERE: usize = usize::MAX / 2;
 
 /// A pool as one worker uses it.
 pub struct Upstream {
@@ -96,6 +101,20 @@ impl Upstream {
         let shared = pool.members().iter().filter(|_| pool.settings.http2).map(|_| Rc::default()).collect();
         let (blocks, random, budget) = (Rc::clone(blocks), Random::new(), Cell::new(SAVED));
         Rc::new(Self { pool, first, blocks, random, budget, idle, shared })
+    }
+
+    /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by endpoint.
+    pub fn once(link: Box<Link>, endpoint: Arc<Endpoint>, blocks: &Rc<Blocks>, now: u64) -> Rc<Self> {
+        let keeping = Keeping { max: 0, ..Keeping::default() };
+        let retry = Retry { times: 0, budget: 0 };
+        let settings = Settings { keeping, retry, ..Settings::default() };
+        let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
+        let upstream = Self::new(Arc::new(pool), NOWHERE, blocks);
+        let idle = Idle { link, since: now, requests: 0 };
+        if let Some(first) = upstream.idle.first() {
+            first.borrow_mut().push(idle);
+        }
+        upstream
     }
 
     /// The pool.
@@ -334,6 +353,11 @@ impl Lease {
     /// To whom.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         self.in_flight.endpoint()
+    }
+
+    /// Its pool.
+    pub fn pool(&self) -> &Pool {
+        &self.upstream.pool
     }
 
     /// The endpoint's place among the members of the pool.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::{Host, TargetName, TargetRule};
+use lockgate_http::forwarding::Client;
 use lockgate_net::names::Names;
-use lockgate_proxy::action::connect::Connect;
+use lockgate_proxy::action::connect::{Connect, Forward};
+use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::{Named, Rule, Targets};
 use lockgate_proxy::downstream::{Listener, Service};
@@ -13,6 +15,7 @@ use lockgate_proxy::exchange::Bounds;
 use lockgate_proxy::limits::{AtOnce, PerClient};
 use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
 use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
+use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::{heads, http2};
 use super::{Assembler, Planned, accept_proxy, address, options, pools, rules};
@@ -53,7 +56,7 @@ impl Assembler<'_> {
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
-            rules: Rules { networks, limit, auth, ..rules::bare(&config.rates) },
+            rules: Rules { networks, limit, auth, ..self.forwarded(tunnel) },
         };
         let rule = route::Rule { method: None, pattern: Pattern::everything(), value: 0 };
         let any = SiteRoutes { hosts: vec![HostPattern::Any], routes: vec![rule] };
@@ -97,6 +100,23 @@ impl Assembler<'_> {
         })
     }
 
+    /// What is taken out of what is forwarded: the words between a client and its proxy (RFC 9110 §11.7).
+    fn forwarded(&self, tunnel: &config::Tunnel) -> Rules {
+        let bare = rules::bare(&self.config.rates);
+        if !tunnel.forward {
+            return bare;
+        }
+        let without = |names: &[&str]| {
+            let remove = |name: &&str| HeaderRule { name: name.as_bytes().to_vec(), op: HeaderOp::Remove };
+            HeaderRules::new(names.iter().map(remove).collect()).expect("each of them may be removed")
+        };
+        Rules {
+            request_headers: without(&["proxy-authorization", "proxy-authenticate"]),
+            headers: without(&["proxy-authenticate", "proxy-authentication-info"]),
+            ..bare
+        }
+    }
+
     fn connect(&mut self, tunnel: &config::Tunnel) -> Connect {
         let Shared { names, look_ups } = self.tunnels.clone();
         let rules = |written: &[TargetRule]| written.iter().map(rule).collect();
@@ -115,6 +135,16 @@ impl Assembler<'_> {
             look_ups,
             per_client: tunnel.max_per_client.map(AtOnce::new),
             per_user: tunnel.max_per_user.map(AtOnce::new),
+            forward: tunnel.forward.then(|| Forward {
+                proxy: Proxy {
+                    upstream: usize::MAX,
+                    connect: tunnel.timeouts.connect,
+                    response: tunnel.timeouts.response,
+                    whole: None,
+                    tunnel_idle: tunnel.timeouts.tunnel_idle,
+                },
+                client: Client::unnamed(),
+            }),
         }
     }
 }

@@ -60,6 +60,7 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
             "allow": targets(&tunnel.allow),
             "deny": targets(&tunnel.deny),
             "private": tunnel.private,
+            "forward": tunnel.forward,
             "limit": tunnel.limit.as_ref().map(limit),
             "max_per_client": tunnel.max_per_client,
             "max_per_user": tunnel.max_per_user,

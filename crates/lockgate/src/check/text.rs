@@ -100,6 +100,9 @@ fn tunnels(listener: &Value) {
         "  addresses    {}",
         if tunnels["private"] == true { "all" } else { "public, and networks above that are not" }
     );
+    if tunnels["forward"] == true {
+        out!("  forwards     requests for http:");
+    }
     let limits = [
         tunnels["limit"].as_str().map(str::to_owned),
         tunnels["max_per_client"].as_u64().map(|most| format!("{most} tunnels of a client")),

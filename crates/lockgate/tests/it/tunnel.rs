@@ -2,6 +2,7 @@
 
 mod bounds;
 mod exchanges;
+mod forward;
 mod guards;
 mod http2;
 mod rules;

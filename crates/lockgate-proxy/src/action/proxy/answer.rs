@@ -151,7 +151,7 @@ impl Proxy {
         }
         exchange.outcome.reusable = keep && exchange.down.is_over();
         if kept {
-            if exchange.request.worker.upstream(self.upstream).pool().settings.proxy_protocol.is_some() {
+            if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(&mut exchange.private.borrow_mut(), guard.clock().now());
             } else {
                 lease.keep(guard.clock().now());
