@@ -68,7 +68,7 @@ class Report:
             verdict = "reached" if ratio <= goal else "NOT reached"
             few = "" if ours["valid"] >= ENOUGH else f" (of {ours['valid']} rounds; {ENOUGH} are needed to say so)"
             say(f"Lockgate: {ratio:.2f} × {best[1]}, the best peer; to reach ≤ {goal}: **{verdict}**{few}.\n")
-        self.cells.append({"title": title, "goal": goal, "cost": cost, "rows": rows})
+        self.cells.append({"title": title, "goal": goal, "cost": cost, "rivals": list(rivals), "rows": rows})
         self.save()
 
     def plain(self, title, heads, lines, notes=()):
@@ -185,7 +185,8 @@ def digest(files):
         for c in cells:
             found = {name: summary(records) for name, records in c["rows"].items()}
             cost = {name: s["median"][c["cost"]] for name, s in found.items() if s["valid"] and s["median"].get(c["cost"])}
-            best = min((v for name, v in cost.items() if not name.startswith(("lockgate", "node"))), default=None)
+            among = c.get("rivals") or [name for name in cost if not name.startswith(("lockgate", "node"))]
+            best = min((cost[name] for name in among if name in cost), default=None)
             ours = found.get("lockgate")
             ratio = cost["lockgate"] / best if best and "lockgate" in cost else None
             say("| " + " | ".join([
