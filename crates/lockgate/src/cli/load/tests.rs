@@ -197,7 +197,8 @@ fn every_load_of_the_comparisons_means_something() {
         let text = std::fs::read_to_string(&path).unwrap();
         let plan = lockgate_load::compare::file::Plan::parse(&path, &text);
         for load in plan.unwrap_or_else(|mistakes| panic!("{}: {mistakes}", path.display())).loads {
-            let words = load.arguments.iter().map(|word| word.replace("{port}", "80"));
+            let port = |word: &String| word.replace("{port}", "80").replace("{port:origin}", "80");
+            let words = load.arguments.iter().map(port);
             let words = Words::try_parse_from(std::iter::once("load".to_owned()).chain(words));
             let plan = words.map_err(|error| error.to_string()).and_then(|words| words.typed.resolve());
             let plan = plan.and_then(|load| load.options.plan().map_err(|error| error.to_string()));
