@@ -12,6 +12,7 @@ fn every_kept_input_holds() {
     replay("conditional", lockgate_fuzz::conditional);
     replay("config", lockgate_fuzz::config);
     replay("decode", lockgate_fuzz::decode);
+    replay("dns_answer", lockgate_fuzz::dns_answer);
     replay("fields", lockgate_fuzz::fields);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
     replay("h1_exchange", lockgate_fuzz::h1_exchange);

@@ -32,6 +32,8 @@ pub enum EndpointAddr {
         /// Its port, never 0.
         port: u16,
     },
+    /// `"srv:_app._tcp.example.internal"`: wherever its SRV records say, looked for while running.
+    Srv(String),
 }
 
 /// What is wrong with an address.
@@ -70,7 +72,7 @@ impl AddressError {
         match self {
             AddressError::Empty => "it is empty",
             AddressError::Pool => "a pool stands for all of its endpoints",
-            AddressError::Srv => "SRV records are not in this version",
+            AddressError::Srv => "the records of a service stand under its name, without a port",
             AddressError::Scheme => "this is a URL; an address has no scheme",
             AddressError::Path => "an address has no path",
             AddressError::BarePath => "this is a path",
@@ -113,8 +115,11 @@ impl ListenAddr {
 }
 
 impl EndpointAddr {
-    /// Parses `"HOST:PORT"`, `"ADDR:PORT"`, `"[ADDR]:PORT"` or `"unix:PATH"`.
+    /// Parses `"HOST:PORT"`, `"ADDR:PORT"`, `"[ADDR]:PORT"`, `"unix:PATH"` or `"srv:NAME"`.
     pub(crate) fn parse(text: &str) -> Result<EndpointAddr, AddressError> {
+        if let Some(name) = text.strip_prefix("srv:").filter(|name| is_name(name)) {
+            return Ok(EndpointAddr::Srv(name.to_owned()));
+        }
         match split(text)? {
             Split::Unix(path) => Ok(EndpointAddr::Unix(path)),
             Split::HostPort { host: "", .. } => Err(AddressError::NoHost),
@@ -231,6 +236,7 @@ impl fmt::Display for EndpointAddr {
             EndpointAddr::Ip(addr) => addr.fmt(f),
             EndpointAddr::Unix(path) => write!(f, "unix:{}", path.display()),
             EndpointAddr::Name { host, port } => write!(f, "{host}:{port}"),
+            EndpointAddr::Srv(name) => write!(f, "srv:{name}"),
         }
     }
 }

@@ -274,8 +274,8 @@ impl Kind {
 }
 
 use Kind::{
-    Bool, Duration, Either, False, FormattedLog, Integer, List, Listener, LogFile, Map, Name, Path, Pattern,
-    Percent, Size, Table, Tables, Word,
+    Bool, Duration, Either, Endpoint, False, FormattedLog, Integer, List, Listener, LogFile, Map, Name, Path,
+    Pattern, Percent, Size, Table, Tables, Word,
 };
 use Unset::{Absent, Is, Within};
 
@@ -392,6 +392,13 @@ pub(crate) const ROOT: &[Key] = &[
          not send the body that it has announced, is below `rates`, and its request is broken off; so is one whose \
          body cannot come because endpoints do not take others, which fill `connection_window`. A tunnel has \
          `timeouts.tunnel_idle`. Without requests the connection ends after `timeouts.idle`.",
+    ),
+    Key::new(
+        "dns",
+        Table(DNS),
+        Within,
+        r#"{ servers = ["10.0.0.53:53"] }"#,
+        "Who is asked for the records of services, endpoints written as `\"srv:NAME\"`. Names of hosts are resolved by the system.",
     ),
     Key::new("socket", Table(SOCKET), Within, "{ backlog = 1024 }", "Options of the sockets."),
     Key::new(
@@ -580,6 +587,14 @@ const LIMITS: &[Key] = &[
         "Requests on one client connection; it is closed after the last.",
     ),
 ];
+
+const DNS: &[Key] = &[Key::new(
+    "servers",
+    List { of: &Endpoint, least: 1 },
+    Absent("those in /etc/resolv.conf"),
+    r#"["10.0.0.53:53", "[fd00::53]:53"]"#,
+    "Addresses of name servers, each with its port, in the order in which they are asked.",
+)];
 
 const SOCKET: &[Key] = &[
     Key::new(

@@ -4,6 +4,7 @@
 //! checks again. Files named here (certificates, keys, authorities) have not been opened.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -61,6 +62,8 @@ pub struct Config {
     pub rates: Rates,
     /// What one client connection may ask for over HTTP/2.
     pub http2: Http2,
+    /// Name servers that are asked for records of services; none is those of the system.
+    pub name_servers: Vec<SocketAddr>,
     /// Options of sockets.
     pub socket: Socket,
     /// The ports of sites whose key has none.

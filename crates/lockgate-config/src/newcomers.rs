@@ -118,6 +118,10 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["limit_rate", "limit_rate_after", "proxy_limit_rate", "bwlim"],
         "write shape = { per_connection = { out = \"10MB/s\" } }: a burst of a twentieth of a second is free",
     ),
+    (
+        &["resolver", "resolvers", "nameserver", "nameservers", "dns_servers"],
+        "write dns = { servers = [\"10.0.0.53:53\"] } at the top, or leave those of /etc/resolv.conf",
+    ),
     (&["limit_req", "rate_limit", "ratelimit"], "write limit = \"20/s per client burst 40\""),
     (
         &["client_max_body_size", "max_body", "max_body_size", "request_body", "body_max"],

@@ -3,6 +3,7 @@
 //! Does not look at the form of values: `check` has.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use crate::environment::Environment;
 use crate::include::Written;
 use crate::keys;
 use crate::model::{
-    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Level, Limits, Log, LogFormat, LogTarget,
-    Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts, Workers,
+    AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Level, Limits, Log,
+    LogFormat, LogTarget, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts,
+    Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -106,6 +108,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         log: log(&top),
         drain: drain(&top.section("drain")),
         limits: limits(&top.section("limits")),
+        name_servers: resolver.name_servers(&top.section("dns")),
         socket: socket(&top.section("socket")),
         values,
         trusted: resolver.shared.trusted.clone(),
@@ -211,6 +214,22 @@ impl Resolver<'_> {
         SiteLog::Own(self.site_logs.len() - 1)
     }
 
+    fn name_servers(&mut self, dns: &View<'_>) -> Vec<SocketAddr> {
+        let mut servers = Vec::new();
+        for item in dns.list("servers") {
+            match item.value {
+                Value::Endpoint(EndpointAddr::Ip(address)) => servers.push(address),
+                Value::Endpoint(_) => {
+                    let message = "a name server is not called by its name";
+                    let why = "nobody could be asked for it";
+                    self.report.push_at(Code::BadAddress, &item.at, message, why, "write \"10.0.0.53:53\"");
+                }
+                _ => {}
+            }
+        }
+        servers
+    }
+
     fn no_listener(&mut self, written: &Written) {
         let has = |section: &str| self.root.entries.contains_key(section);
         const SECTIONS: [&str; 3] = ["site", "tcp", "tunnel"];
@@ -253,6 +272,14 @@ impl Resolver<'_> {
             let message = "`http2` has no effect";
             let cure = "write protocols = [\"http1\", \"h2c\"] in a [site] table without TLS, or remove it";
             self.report.push_at(Code::NoEffect, at, message, "no site speaks HTTP/2", cure);
+        }
+        let is_service = |endpoint: &Endpoint| matches!(endpoint.addr, EndpointAddr::Srv(_));
+        if let (Some(at), false) =
+            (places.get("dns"), config.pools.iter().flat_map(|pool| &pool.endpoints).any(is_service))
+        {
+            let message = "`dns` has no effect";
+            let cure = "it is for endpoints such as \"srv:_app._tcp.example.internal\"; remove it";
+            self.report.push_at(Code::NoEffect, at, message, "no endpoint is a service", cure);
         }
         // Sites believe the forwarding fields of whoever is trusted.
         let never = |tcp: &Tcp| tcp.accept_proxy == AcceptProxy::Never;

@@ -71,9 +71,9 @@ fn kind(kind: &Kind) -> Value {
             words_of(&names)
         }
         Kind::Listener => pattern("^(.*:[0-9]+|unix:.+)$"),
-        Kind::Endpoint => pattern("^(.+:[0-9]+|unix:.+)$"),
+        Kind::Endpoint => pattern("^(.+:[0-9]+|unix:.+|srv:.+)$"),
         Kind::LogFile | Kind::FormattedLog => pattern("[/:]"),
-        Kind::Target => pattern("^(.+:[0-9]+|unix:.+|pool:.+)$"),
+        Kind::Target => pattern("^(.+:[0-9]+|unix:.+|srv:.+|pool:.+)$"),
         Kind::Rate => pattern("^[0-9]+([KMGT]i?)?B/s$"),
         Kind::Percent => pattern("^[0-9]+%$"),
         Kind::Frequency => pattern("^[0-9]+/[smh]$"),

@@ -12,6 +12,7 @@
 //! | [`names`] | addresses of host names |
 //! | [`socket`] | one connected socket and its readiness |
 //! | [`client_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
+//! | [`dns`] | where a service is, by its records, without IO |
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes itself |
@@ -23,6 +24,7 @@
 
 pub mod client_hello;
 pub mod dial;
+pub mod dns;
 pub mod files;
 pub mod listen;
 pub mod names;

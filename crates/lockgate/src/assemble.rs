@@ -134,6 +134,7 @@ pub(crate) struct Planned {
 pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
     let mistakes = Mistakes { report, failed: false };
     let (rings, mut pools) = (Rings::default(), Pools::default());
+    pools.resolver.ask(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
     let (sites, tunnels) = (Sites::default(), tunnels::Shared::default());
     let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites, tunnels };

@@ -110,9 +110,14 @@ impl Exposition {
             .sample(&[], lost);
     }
 
+    /// The endpoints that are there.
+    fn present(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.endpoints.iter().filter(|endpoint| !endpoint.is_vacant())
+    }
+
     fn upstream(&self, text: &mut Text) {
         let mut family = text.gauge("lockgate_upstream_connections", "Connections to an endpoint.");
-        for endpoint in &self.endpoints {
+        for endpoint in self.present() {
             let labels = [("endpoint", endpoint.label.as_str())];
             family.sample(&labels, endpoint.connections() as i64);
         }
@@ -121,12 +126,12 @@ impl Exposition {
             "lockgate_upstream_ejected",
             "1 while an endpoint is left alone because it kept failing, else 0.",
         );
-        for endpoint in &self.endpoints {
+        for endpoint in self.present() {
             family.sample(&[("endpoint", &endpoint.label)], i64::from(endpoint.is_ejected(now)));
         }
         let mut family =
             text.counter("lockgate_upstream_ejections_total", "How often an endpoint was ejected.");
-        for endpoint in &self.endpoints {
+        for endpoint in self.present() {
             family.sample(&[("endpoint", &endpoint.label)], endpoint.ejections());
         }
     }
@@ -140,6 +145,7 @@ impl Exposition {
             pool: pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             up: member.is_up(),
+            vacant: member.endpoint().is_vacant(),
             latency: member.endpoint().latency().now(now).map(|micros| Duration::from_secs_f32(micros / 1e6)),
         };
         members.map(state).collect()

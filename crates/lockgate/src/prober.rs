@@ -123,6 +123,12 @@ impl Probe {
     }
 
     async fn check_once(&self, member: &Member, health: &mut Health) {
+        if member.endpoint().is_vacant() {
+            // Who comes next is somebody else.
+            *health = Health::new(self.check.fall, self.check.rise);
+            self.finding.why.store(None);
+            return self.finding.took.store(NOT_YET, Ordering::Release);
+        }
         let began = Instant::now();
         let found = self.check.run(member.endpoint()).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
@@ -154,7 +160,7 @@ impl Probe {
     }
 
     fn standing(&self) -> Option<Standing> {
-        let member = self.pool.members().get(self.place)?;
+        let member = self.pool.members().get(self.place).filter(|member| !member.endpoint().is_vacant())?;
         let took = self.finding.took.load(Ordering::Acquire);
         Some(Standing {
             pool: self.pool.settings.name.clone(),

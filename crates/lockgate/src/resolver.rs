@@ -5,6 +5,12 @@
 //! search domains count. getaddrinfo does not tell the TTL of an answer: names are therefore asked for
 //! again every 30 s, and at once when an address does not answer. Chooses no address: see
 //! `lockgate_proxy`'s upstream.
+//!
+//! Records of services are none of getaddrinfo's: name servers are asked for them, and the system for the hosts that they
+//! name.
+
+mod name_server;
+mod services;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,17 +18,22 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
-use lockgate_proxy::upstream::Random;
 use lockgate_proxy::upstream::name::Name;
+use lockgate_proxy::upstream::{Endpoint, Pool, Random};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use services::{Found, Service};
+
 /// How long the first answers are waited for: a name server that is down must not hold up the start.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How long the host of one record is looked for.
+const HOST: Duration = Duration::from_secs(5);
 
 type Answer = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 type Lookup = Arc<dyn Fn(Arc<Name>) -> Answer + Send + Sync>;
@@ -31,6 +42,9 @@ type Lookup = Arc<dyn Fn(Arc<Name>) -> Answer + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Resolver {
     names: BTreeMap<(Box<str>, u16), Resolved>,
+    services: BTreeMap<Box<str>, Service>,
+    /// Who is asked for records; without any, whoever the system says.
+    servers: Vec<SocketAddr>,
 }
 
 struct Resolved {
@@ -67,6 +81,24 @@ impl Resolver {
         Arc::clone(&resolved.name)
     }
 
+    /// Who is asked for records of services.
+    pub(crate) fn ask(&mut self, servers: &[SocketAddr]) {
+        self.servers = servers.to_vec();
+    }
+
+    /// The endpoints of a service, which are not there before its records are: the same ones for the same name.
+    /// Each has `max` connections at the most.
+    pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
+        self.services.entry(name.into()).or_insert_with(|| Service::new(name, max)).endpoints()
+    }
+
+    /// Has the members of `pool` from `first` on come and go as the records of a service do; all are backups if it is one.
+    pub(crate) fn serve(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
+        if let Some(service) = self.services.get_mut(name) {
+            service.used_by(pool, first, backup);
+        }
+    }
+
     /// Begins to resolve every registered name, each in a task of its own: a slow name server for one does
     /// not delay another.
     ///
@@ -81,6 +113,10 @@ impl Resolver {
         let mut tasks = JoinSet::new();
         for resolved in self.names.into_values() {
             tasks.spawn(keep_resolved(resolved, Arc::clone(&lookup), pace, Arc::clone(&answered)));
+        }
+        let servers: Arc<[SocketAddr]> = self.servers.into();
+        for service in self.services.into_values() {
+            tasks.spawn(keep_looking(service, Arc::clone(&servers), pace, Arc::clone(&answered)));
         }
         Resolving { tasks, answered }
     }
@@ -132,6 +168,66 @@ async fn keep_resolved(resolved: Resolved, lookup: Lookup, pace: Pace, answered:
         // Ends early when a worker says that the addresses do not answer.
         let _ = timeout(rest, woken.notified()).await;
     }
+}
+
+async fn keep_looking(
+    mut service: Service,
+    servers: Arc<[SocketAddr]>,
+    pace: Pace,
+    answered: Arc<Semaphore>,
+) {
+    let random = Random::new();
+    let mut failures = 0;
+    let mut answered = Some(answered);
+    loop {
+        service.take_failed();
+        let mut refresh = pace.refresh;
+        match look(&servers, &service.name).await {
+            Ok((found, lasts)) => {
+                if std::mem::take(&mut failures) > 0 {
+                    tracing::info!(service = %service.name, "the service is found again");
+                }
+                service.publish(found, Instant::now());
+                refresh = refresh.min(lasts);
+            }
+            Err(error) => {
+                failures += 1;
+                if failures == 1 {
+                    tracing::warn!(service = %service.name, %error, "the service is not found: old records stay");
+                }
+            }
+        }
+        if let Some(answered) = answered.take() {
+            answered.add_permits(1);
+        }
+        sleep(pace.least).await;
+        let rest = pause(&random, failures, Pace { refresh, ..pace }).saturating_sub(pace.least);
+        let _ = timeout(rest, service.woken.notified()).await;
+    }
+}
+
+/// The records of a service with the addresses of their hosts, and how long they hold.
+async fn look(servers: &[SocketAddr], name: &str) -> io::Result<(Vec<Found>, Duration)> {
+    let (mut records, ttl) = name_server::ask(servers, name).await?;
+    // Always the same ones, of more than could have a place.
+    records.sort_by(|one, other| {
+        (one.priority, &one.target, one.port).cmp(&(other.priority, &other.target, other.port))
+    });
+    records.truncate(2 * services::PLACES);
+    let mut lookups = JoinSet::new();
+    for record in records {
+        lookups.spawn(async move {
+            let looked = timeout(HOST, tokio::net::lookup_host((record.target.as_str(), record.port))).await;
+            let addresses: Vec<_> =
+                looked.ok().and_then(Result::ok).map(Iterator::collect).unwrap_or_default();
+            (record, interleave(addresses))
+        });
+    }
+    let mut found = Vec::new();
+    while let Some(looked) = lookups.join_next().await {
+        found.extend(looked.ok());
+    }
+    Ok((found, Duration::from_secs(ttl.into())))
 }
 
 /// 30 s ± 10 % after an answer; 1, 2, 4 … 30 s after failures in a row.

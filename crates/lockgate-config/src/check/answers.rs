@@ -130,7 +130,7 @@ fn http_url(text: &str) -> Result<HttpUrl, &'static str> {
     let brackets = host.ends_with(']') || !host.contains(':');
     let whole = if brackets { format!("{host}:80") } else { host.to_owned() };
     let addr = EndpointAddr::parse(&whole).map_err(|_| "its host cannot be read")?;
-    if matches!(addr, EndpointAddr::Unix(_)) {
+    if matches!(addr, EndpointAddr::Unix(_) | EndpointAddr::Srv(_)) {
         return Err("its host cannot be read");
     }
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };

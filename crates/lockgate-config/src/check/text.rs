@@ -262,13 +262,9 @@ impl Checker<'_> {
             Ok(addr) => return Value::Endpoint(addr),
             Err(error) => error,
         };
-        let code = match error {
-            AddressError::Srv => Code::NotYet,
-            _ => Code::BadAddress,
-        };
         let message = format!("{:?} is not the address of an endpoint", text.raw);
         let cure = endpoint_cure(error, if text.is_secret() { None } else { Some(&text.value) });
-        self.invalid(code, at, message, error.reason(), cure)
+        self.invalid(Code::BadAddress, at, message, error.reason(), cure)
     }
 
     fn network(&mut self, text: &Text, at: &At) -> Value {
@@ -366,9 +362,7 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
     let Some(value) = value else { return general };
     match error {
         AddressError::Pool => "name it alone: proxy = \"pool:app\"".to_owned(),
-        AddressError::Srv => {
-            "write the endpoints as a list: [\"10.0.0.1:8080\", \"10.0.0.2:8080\"]".to_owned()
-        }
+        AddressError::Srv => "write \"srv:_app._tcp.example.internal\"".to_owned(),
         AddressError::Scheme => {
             let (scheme, rest) = value.split_once("://").unwrap_or_default();
             let host = rest.split('/').next().unwrap_or_default();

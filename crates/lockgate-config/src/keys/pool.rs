@@ -36,7 +36,11 @@ const ENDPOINTS_KEY: Key = Key::new(
     ENDPOINTS,
     Required,
     r#"["10.0.0.1:8080", { addr = "10.0.0.2:8080", weight = 2, max = 200 }]"#,
-    "The addresses: `\"10.0.0.1:8080\"`, `\"[::1]:8080\"`, `\"app.internal:8080\"`, `\"unix:/run/app.sock\"` or a table.",
+    "The addresses: `\"10.0.0.1:8080\"`, `\"[::1]:8080\"`, `\"app.internal:8080\"`, `\"unix:/run/app.sock\"` or a table. \
+     `\"srv:_app._tcp.example.internal\"` stands for up to 32 endpoints that come and go as the SRV records of that name \
+     (RFC 2782) do, which are looked for again after their TTL, at the latest after 30 s: by their weights, those of the best \
+     priority, and of the others, as backups, when none of these is up. In logs and metrics they are called by a number behind the \
+     name. Where the name does not resolve, the last ones stay.",
 );
 
 pub(super) const POOL: &[Key] = &[

@@ -113,6 +113,12 @@ impl Resolver<'_> {
                 self.report.push_pair(Code::SameEndpoint, at, (&message, why, &cure), (first, "here"));
             }
         }
+        for one in endpoints.iter().filter(|one| matches!(one.addr, EndpointAddr::Srv(_)) && one.weight != 1)
+        {
+            let message = "`weight` has no effect";
+            let why = "each record of the service has a weight of its own";
+            self.report.push_at(Code::NoEffect, &one.at, message, why, "remove it");
+        }
         if let (Some(first), true) = (endpoints.first(), endpoints.iter().all(|one| one.backup)) {
             let message = "`backup` has no effect";
             let why = "every endpoint is one, so there is nobody to wait for";
@@ -174,12 +180,17 @@ impl Resolver<'_> {
         }
         let (view, at) = (view.section("tls"), &written.at);
         let name = view.text("name");
-        let socket = endpoints.iter().find(|endpoint| matches!(endpoint.addr, EndpointAddr::Unix(_)));
-        if let (None, Some(socket)) = (&name, socket) {
+        let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
+            EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
+            // RFC 6186 §6 and its like: who answers for the records may name anybody.
+            EndpointAddr::Srv(_) => Some((endpoint, "the records of a service may name anybody")),
+            EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
+        });
+        if let (None, Some((endpoint, why))) = (&name, nameless) {
             let message = "there is no name to verify";
             let cure = "write tls = { name = \"app.internal\" }: the name in its certificate";
             let texts = (message, "TLS to an upstream is always verified", cure);
-            self.report.push_pair(Code::NoName, at, texts, (&socket.at, "a Unix socket has no name"));
+            self.report.push_pair(Code::NoName, at, texts, (&endpoint.at, why));
         }
         let ca = match view.value("ca") {
             Value::Path(path) => CaSource::File(path),

@@ -187,6 +187,8 @@ pub struct EndpointState {
     pub endpoint: String,
     /// Whether it may be chosen.
     pub up: bool,
+    /// Whether there is nobody: then it is not shown.
+    pub vacant: bool,
     /// The moving average of its response times, once there is one.
     pub latency: Option<Duration>,
 }
@@ -403,7 +405,7 @@ impl Endpoints<'_> {
     }
 
     fn each(&self) -> impl Iterator<Item = (usize, [(&str, &str); 2], &EndpointState)> {
-        self.states.iter().enumerate().map(|(place, state)| {
+        self.states.iter().enumerate().filter(|(_, state)| !state.vacant).map(|(place, state)| {
             (place, [("pool", state.pool.as_str()), ("endpoint", state.endpoint.as_str())], state)
         })
     }
@@ -457,6 +459,7 @@ mod tests {
         let endpoints = [EndpointState {
             pool: "app".to_owned(),
             endpoint: "10.0.0.1:8080".to_owned(),
+            vacant: false,
             up: true,
             latency: Some(Duration::from_millis(250)),
         }];

@@ -5,7 +5,9 @@
 //! others none is up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use arc_swap::ArcSwapOption;
 
 use super::affinity::hash;
 use super::avoidance::Condition;
@@ -36,10 +38,10 @@ pub enum Balance {
 #[derive(Debug)]
 pub struct Member {
     endpoint: Arc<Endpoint>,
-    weight: u32,
-    /// Of its label.
-    hash: u64,
-    backup: bool,
+    weight: AtomicU32,
+    /// Of its label, or of what it stands for.
+    hash: AtomicU64,
+    backup: AtomicBool,
     down: AtomicBool,
     /// When it has come up; 0 for one that was never down.
     risen: AtomicU64,
@@ -49,10 +51,10 @@ impl Member {
     /// A member that is up; the others' share is to its own as their weight to `weight`, which is at least 1.
     pub fn new(endpoint: Arc<Endpoint>, weight: u32) -> Self {
         Self {
-            hash: hash(endpoint.label.as_bytes()),
+            hash: AtomicU64::new(hash(endpoint.label.as_bytes())),
             endpoint,
-            weight: weight.max(1),
-            backup: false,
+            weight: AtomicU32::new(weight.max(1)),
+            backup: AtomicBool::new(false),
             down: AtomicBool::new(false),
             risen: AtomicU64::new(0),
         }
@@ -60,12 +62,24 @@ impl Member {
 
     /// The same, for when no other is up.
     pub fn as_backup(self) -> Self {
-        Self { backup: true, ..self }
+        Self { backup: AtomicBool::new(true), ..self }
+    }
+
+    /// Gives it another weight, at least 1, and says whether it is a backup from now on. The pool's choice knows of it with
+    /// [`Pool::reweigh`](super::Pool::reweigh).
+    pub fn assume(&self, weight: u32, backup: bool) {
+        self.weight.store(weight.max(1), Ordering::Relaxed);
+        self.backup.store(backup, Ordering::Relaxed);
+    }
+
+    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to it.
+    pub fn stand_for(&self, whom: &str) {
+        self.hash.store(hash(whom.as_bytes()), Ordering::Relaxed);
     }
 
     /// Whether it is for when no other is up.
     pub fn is_backup(&self) -> bool {
-        self.backup
+        self.backup.load(Ordering::Relaxed)
     }
 
     /// The endpoint.
@@ -75,7 +89,7 @@ impl Member {
 
     /// Its weight.
     pub fn weight(&self) -> u32 {
-        self.weight
+        self.weight.load(Ordering::Relaxed)
     }
 
     /// Whether it is up, by what checks say; without checks it is.
@@ -117,6 +131,9 @@ pub struct Balancer {
     /// Every member as often as it weighs, well mixed: the order of round robin, and the urn of random draws. Without
     /// backups, unless there is nothing else.
     turns: Box<[u32]>,
+    /// The same with weights that have changed since, if some have: most pools are spared the look.
+    later: ArcSwapOption<Box<[u32]>>,
+    has_changed: AtomicBool,
     next: AtomicUsize,
     /// Milliseconds in which the share of one that comes back grows to the whole; 0 is at once.
     slow_start: u64,
@@ -138,13 +155,24 @@ const UNKNOWN: f32 = 1_000_000.0;
 const MARGIN: f32 = 1.25;
 
 impl Balancer {
-    /// For `members`, whose number and weights do not change; the share of one that comes back grows in `slow_start`
+    /// For `members`, whose number does not change; the share of one that comes back grows in `slow_start`
     /// milliseconds to the whole.
     pub fn new(members: &[Member], slow_start: u64) -> Self {
-        let only_backups = members.iter().all(Member::is_backup);
-        let share = |member: &Member| if member.backup && !only_backups { 0 } else { member.weight };
-        let weights: Vec<u64> = members.iter().map(|member| u64::from(share(member))).collect();
-        Self { turns: turns(&weights), next: AtomicUsize::new(0), slow_start }
+        let (later, has_changed) = (ArcSwapOption::empty(), AtomicBool::new(false));
+        Self { turns: turns_of(members), later, has_changed, next: AtomicUsize::new(0), slow_start }
+    }
+
+    /// Takes up the weights that members have [assumed](Member::assume).
+    pub fn reweigh(&self, members: &[Member]) {
+        self.later.store(Some(Arc::new(turns_of(members))));
+        self.has_changed.store(true, Ordering::Release);
+    }
+
+    fn with_turns<T>(&self, see: impl FnOnce(&[u32]) -> T) -> T {
+        if !self.has_changed.load(Ordering::Acquire) {
+            return see(&self.turns);
+        }
+        see(self.later.load().as_deref().unwrap_or(&self.turns))
     }
 
     /// The place of the member that is next, of those that were not `tried` and have room; `None` when there is none, or
@@ -169,7 +197,7 @@ impl Balancer {
             },
             _ => Standing::Out,
         };
-        let weight = |member: &Member| member.weight as f32 * member.share(self.slow_start, now);
+        let weight = |member: &Member| member.weight() as f32 * member.share(self.slow_start, now);
         if let [_] = members {
             return (standing(0) < Standing::Full).then_some(0);
         }
@@ -223,8 +251,10 @@ impl Balancer {
     fn draw(&self, random: u64, draw: u32) -> Option<usize> {
         let random = if draw == 0 { random } else { mix(random.wrapping_add(draw.into())) };
         // The upper bits scaled to the range, which is as even as a remainder and needs no division (Lemire, 2016).
-        let at = ((random >> 32) * self.turns.len() as u64) >> 32;
-        self.turns.get(at as usize).map(|at| *at as usize)
+        self.with_turns(|turns| {
+            let at = ((random >> 32) * turns.len() as u64) >> 32;
+            turns.get(at as usize).map(|at| *at as usize)
+        })
     }
 
     fn in_turn(
@@ -235,8 +265,8 @@ impl Balancer {
     ) -> Option<usize> {
         // A turn that is passed over is over: the others keep their order and share, and nobody gets it twice.
         for _ in 0..PASSED_OVER {
-            let turn = self.next.fetch_add(1, Ordering::Relaxed).checked_rem(self.turns.len())?;
-            let at = *self.turns.get(turn)? as usize;
+            let turn = self.next.fetch_add(1, Ordering::Relaxed);
+            let at = self.with_turns(|turns| turns.get(turn.checked_rem(turns.len())?).copied())? as usize;
             if standing(at) == Standing::Good {
                 return Some(at);
             }
@@ -266,7 +296,7 @@ impl Standing {
         if !member.is_up() {
             return Self::Out;
         }
-        match (endpoint.condition(now), endpoint.is_full(), member.backup) {
+        match (endpoint.condition(now), endpoint.is_full(), member.is_backup()) {
             (Condition::Gone, false, _) => Self::Gone,
             (Condition::Gone, true, _) | (_, true, true) => Self::Out,
             (_, true, false) => Self::Full,
@@ -290,7 +320,7 @@ fn anyone(members: &[Member], standing: impl Fn(usize) -> Standing, random: u64)
         if found < best {
             (best, total) = (found, 0);
         }
-        let weight = u64::from(member.weight);
+        let weight = u64::from(member.weight());
         total += weight;
         if mix(random.wrapping_add(at as u64)) % total < weight {
             chosen = Some(at);
@@ -344,7 +374,8 @@ fn belongs(
         };
         full |= standing == Standing::Full;
         // From above 0 to below 1.
-        let drawn = ((mix(hash ^ member.hash) >> 41) as f32 + 0.5) / (1_u32 << 23) as f32;
+        let drawn =
+            ((mix(hash ^ member.hash.load(Ordering::Relaxed)) >> 41) as f32 + 0.5) / (1_u32 << 23) as f32;
         let found = (standing, -drawn.ln() / weight(member));
         if standing < Standing::Full && best.is_none_or(|(best, _)| found < best) {
             best = Some((found, at));
@@ -363,6 +394,13 @@ fn cost(member: &Member, weight: f32, now: u64) -> f32 {
         None => 0.0,
     };
     latency * (in_flight as f32 / weight + 1.0)
+}
+
+/// Those of members, without backups where there is anybody else.
+fn turns_of(members: &[Member]) -> Box<[u32]> {
+    let only_backups = members.iter().all(Member::is_backup);
+    let share = |member: &Member| if member.is_backup() && !only_backups { 0 } else { member.weight() };
+    turns(&members.iter().map(|member| u64::from(share(member))).collect::<Vec<_>>())
 }
 
 /// One round in which every member has as many turns as it weighs, spread as evenly as they go: smooth weighted round

@@ -101,10 +101,16 @@ impl Endpoint {
         &self.place
     }
 
+    /// Whether there is nobody, since it stands for a record of a service that is not there.
+    pub fn is_vacant(&self) -> bool {
+        matches!(&self.place, Place::Name(name) if name.is_vacant())
+    }
+
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
         match &self.place {
             Place::Ip(address) => Some((&self.host, address.port())),
+            Place::Name(name) if name.port() == 0 => None,
             Place::Name(name) => Some((&self.host, name.port())),
             Place::Unix(_) => None,
         }

@@ -21,6 +21,16 @@ pub struct Name {
 }
 
 impl Name {
+    /// Of a record of a service, whose addresses come with their own ports and go with the record.
+    pub fn of_record(service: impl Into<Box<str>>, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::new(service, 0, wake)
+    }
+
+    /// Whether it is that of a record, and there is none for it now.
+    pub fn is_vacant(&self) -> bool {
+        self.port == 0 && self.addresses.load().is_empty()
+    }
+
     /// A name without addresses so far. `wake` is called by [`Name::failed`] in the caller's thread, so it
     /// must neither wait nor panic.
     pub fn new(host: impl Into<Box<str>>, port: u16, wake: impl Fn() + Send + Sync + 'static) -> Self {
@@ -38,7 +48,7 @@ impl Name {
         &self.host
     }
 
-    /// The port, which every address has too.
+    /// The port, which every address has too; 0 where each has its own.
     pub fn port(&self) -> u16 {
         self.port
     }

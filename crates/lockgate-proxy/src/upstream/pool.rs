@@ -145,6 +145,11 @@ impl Pool {
         self.settings.hash.as_ref().map_or(Wish::Any, |key| key.wish(asker))
     }
 
+    /// Chooses by the weights that members have [assumed](Member::assume) since.
+    pub fn reweigh(&self) {
+        self.balancer.reweigh(&self.members);
+    }
+
     /// The member that a request goes to, and a place at it: see [`Balancer::choose`].
     pub fn choose(&self, wish: Wish, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
         self.take(self.balance.unwrap_or(Balance::LatencyAware), wish, tried, random, now)

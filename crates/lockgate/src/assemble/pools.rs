@@ -57,12 +57,23 @@ impl Pools {
             None => None,
             Some(health) => Some(self.check(mistakes, &name, written, health, connector.as_ref())?),
         };
-        let endpoints = written.endpoints.iter();
-        let member = |one: &config::Endpoint| {
-            let member = Member::new(self.endpoint(one), u32::from(one.weight));
-            if one.backup { member.as_backup() } else { member }
-        };
-        let members = endpoints.map(member).collect();
+        let (mut members, mut services) = (Vec::new(), Vec::new());
+        for one in &written.endpoints {
+            let place = match &one.addr {
+                config::EndpointAddr::Ip(address) => (address.ip().to_string(), Place::Ip(*address)),
+                config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
+                config::EndpointAddr::Name { host, port } => {
+                    (host.clone(), Place::Name(self.resolver.register(host, *port)))
+                }
+                config::EndpointAddr::Srv(name) => {
+                    services.push((name, members.len(), one.backup));
+                    members.extend(self.resolver.service(name, one.max).into_iter().map(nobody_yet));
+                    continue;
+                }
+            };
+            let member = Member::new(self.endpoint(one, place), u32::from(one.weight));
+            members.push(if one.backup { member.as_backup() } else { member });
+        }
         let balance = match written.balance {
             Some(config::Balance::P2c) => Some(Balance::LatencyAware),
             Some(config::Balance::Least) => Some(Balance::Least),
@@ -71,6 +82,9 @@ impl Pools {
             None | Some(config::Balance::Hash(_)) => None,
         };
         let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
+        for (name, first, backup) in services {
+            self.resolver.serve(name, &pool, first, backup);
+        }
         if let Some(check) = check {
             self.prober.watch(&pool, check);
         }
@@ -149,21 +163,21 @@ impl Pools {
         })
     }
 
-    fn endpoint(&mut self, written: &config::Endpoint) -> Arc<Endpoint> {
+    fn endpoint(&mut self, written: &config::Endpoint, (host, place): (String, Place)) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
         }
-        let (host, place) = match &written.addr {
-            config::EndpointAddr::Ip(address) => (address.ip().to_string(), Place::Ip(*address)),
-            config::EndpointAddr::Unix(path) => (String::new(), Place::Unix(path.clone())),
-            config::EndpointAddr::Name { host, port } => {
-                (host.clone(), Place::Name(self.resolver.register(host, *port)))
-            }
-        };
         let endpoint = Arc::new(Endpoint::new(written.addr.to_string(), host, place, written.max));
         self.endpoints.insert(written.addr.clone(), Arc::clone(&endpoint));
         endpoint
     }
+}
+
+/// Somebody whose record is not there yet, and who takes nobody's turn until then.
+fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
+    let member = Member::new(endpoint, 1).as_backup();
+    member.fall();
+    member
 }
 
 fn settings(name: &str, written: &config::Pool) -> Settings {

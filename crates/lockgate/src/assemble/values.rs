@@ -17,6 +17,8 @@ pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut Resolver) 
                     config::EndpointAddr::Ip(address) => Place::Ip(*address),
                     config::EndpointAddr::Unix(path) => Place::Unix(path.clone()),
                     config::EndpointAddr::Name { host, port } => Place::Name(resolver.register(host, *port)),
+                    // No URL has one.
+                    config::EndpointAddr::Srv(_) => continue,
                 };
                 Source::Url(Url { place, host: url.host.clone(), path: url.path.clone() })
             }

@@ -229,7 +229,10 @@ pub(crate) async fn connect(
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
 fn host(place: &Place, target: &Target, tls: bool) -> String {
     let (host, port) = match (place, target) {
-        (Place::Name(name), Target::Tcp(address)) => (name.host().to_owned(), address.port()),
+        // The name of a service is none of a host.
+        (Place::Name(name), Target::Tcp(address)) if name.port() != 0 => {
+            (name.host().to_owned(), address.port())
+        }
         (_, Target::Tcp(address)) if address.is_ipv6() => (format!("[{}]", address.ip()), address.port()),
         (_, Target::Tcp(address)) => (address.ip().to_string(), address.port()),
         // A Unix socket has no name, and HTTP/1.1 no request without one.

@@ -24,6 +24,7 @@ mod relay;
 mod run;
 mod scene;
 mod seen;
+mod services;
 mod shape;
 mod sites;
 mod tidy;
