@@ -68,6 +68,35 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         &["location", "locations", "route", "routes", "path", "handle", "rule"],
         "write [site.\"example.com\".path.\"/x/*\"]; in a [tcp] table bytes are relayed unread, so there are no paths",
     ),
+    (
+        &["tunnel_pass", "forward_proxy", "http_port", "http_tunnel", "connect_proxy", "forwardproxy"],
+        "write [tunnel.\":3128\"], with allow = [\"*.example.org:443\"]",
+    ),
+    (
+        &["connectport", "connect_port", "connect_ports", "safe_ports", "ssl_ports", "allowed_ports"],
+        "write the ports into the rules of a [tunnel] table: allow = [\"*:443\"]",
+    ),
+    (
+        &[
+            "allowed_targets",
+            "allowed_hosts",
+            "whitelist",
+            "allowlist",
+            "http_access",
+            "acl",
+            "blocklist",
+            "blacklist",
+        ],
+        "write allow or deny: [\"*.example.org:443\", \"10.1.0.0/16:22\"] in a [tunnel] table, [\"10.0.0.0/8\"] in a [site] table",
+    ),
+    (
+        &["dns_cache", "dns_cache_ttl", "positive_dns_ttl", "resolver_ttl", "dns_ttl"],
+        "write dns = { ttl = \"60s\" } in the [tunnel] table; names of endpoints are looked up every 30s",
+    ),
+    (
+        &["proxy_auth", "auth_param", "basic_proxy_auth"],
+        "write auth = { basic = \"/etc/lockgate/htpasswd\" } in the [tunnel] table",
+    ),
     (&["return", "redir", "redirect_to"], "write redirect = \"https://example.org{path}\", or respond = 404"),
     (
         &["proxy_set_header", "header_up", "set_request_header", "customrequestheaders"],

@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::dial::set_keepalive;
 use crate::shape::Shaper;
 use crate::socket::{Family, Socket};
 use crate::splice::Pipes;
@@ -190,12 +189,7 @@ impl Relay {
     /// # Errors
     /// When an option cannot be set.
     pub fn probe(&self, idle: Duration) -> io::Result<()> {
-        for side in [&self.down, &self.up] {
-            if side.socket.family() == Family::Tcp {
-                set_keepalive(&side.socket, idle)?;
-            }
-        }
-        Ok(())
+        [&self.down, &self.up].into_iter().try_for_each(|side| side.socket.probe(idle))
     }
 
     /// Whether tickets for the client wait for data to share a packet with.

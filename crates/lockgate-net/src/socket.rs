@@ -6,6 +6,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
@@ -217,6 +218,14 @@ impl Socket {
         Ok(rustix::net::sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
     }
 
+    /// Has the kernel probe a silent TCP peer from now on; a Unix socket needs no probes.
+    ///
+    /// # Errors
+    /// When an option cannot be set.
+    pub fn probe(&self, idle: Duration) -> io::Result<()> {
+        if self.family == Family::Tcp { crate::dial::set_keepalive(&self.fd, idle) } else { Ok(()) }
+    }
+
     /// Says that nothing more will be written, and keeps reading: half-close.
     ///
     /// # Errors
@@ -244,7 +253,7 @@ impl Socket {
 
     /// Makes the close that follows a reset: the peer must not take what it got for the whole.
     pub fn reset_on_close(&self) {
-        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(std::time::Duration::ZERO));
+        let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
 }
 

@@ -409,6 +409,10 @@ impl Streams {
         // The endpoint counts it for as long as it lasts.
         let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares } = switched;
         let cells = self.connection.worker.cells.http.site(site);
+        if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
+            // Without probes a dead peer is found by the idle limit.
+            let _ = link.stream.socket().probe(idle);
+        }
         let began = Instant::now();
         let ended = tunnel::run(stream, &mut up, guard, &bounds, cells).await;
         match (ended, method, &up) {

@@ -100,6 +100,30 @@ fn who_breaks_off_is_told_of_to_the_other_as_it_was() {
     gate.line("the endpoint's reset", |line| line["cause"] == "upstream_reset");
 }
 
+#[test]
+fn a_reset_in_the_middle_of_much_is_told_at_once() {
+    const MUCH: usize = 2_000_000;
+    for by_client in [true, false] {
+        let origin = Origin::tcp();
+        let gate = lockgate().start(&tunnels(""));
+        let (client, upstream) = opened(&gate, &origin);
+        let (mut from, mut to) =
+            if by_client { (upstream.stream, client.stream) } else { (client.stream, upstream.stream) };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                to.exactly(MUCH);
+                to.reset();
+            });
+            // Much more than all buffers on the way take.
+            while std::io::Write::write_all(&mut from, &[7; 65_536]).is_ok() {}
+        });
+        let side = if by_client { "downstream" } else { "upstream" };
+        let line = gate.line("the reset", |line| line["side"] == side);
+        let moved = line["received_bytes"].as_u64().max(line["sent_bytes"].as_u64());
+        assert!(moved >= Some(MUCH as u64), "{line}");
+    }
+}
+
 /// RFC 9110 §9.3.6, §7.2; RFC 9112 §3.2.3; RFC 3986 §3.2.
 #[test]
 fn what_is_no_target_is_refused() {

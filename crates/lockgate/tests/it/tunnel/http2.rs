@@ -1,10 +1,10 @@
 //! Tunnels over TLS and HTTP/2 (RFC 9113 §8.5), where each is a stream.
 
 use lockgate_testkit::h2::Client;
-use lockgate_testkit::{Http, Lockgate, Origin, Signal, bytes};
+use lockgate_testkit::{Folder, Http, Lockgate, Origin, Signal, bytes};
 
 use super::{connect, talk, tunnels};
-use crate::scene::{NAME, Site, deserted, lockgate};
+use crate::scene::{NAME, Site, deserted, lockgate, text};
 
 fn plain() -> Lockgate {
     lockgate().start(&tunnels("protocols = [\"h2c\", \"http1\"]"))
@@ -141,6 +141,29 @@ fn what_is_refused_leaves_the_connection_to_the_others() {
     stream.head().unwrap();
     stream.send("ping", false);
     upstream.expect("ping");
+}
+
+#[test]
+fn a_password_is_asked_for_on_each_stream() {
+    let folder = Folder::new();
+    let hash = "$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m";
+    let users = text(&folder.write("users", format!("alice:{hash}\n")));
+    let gate =
+        lockgate().start(&tunnels(&format!("protocols = [\"h2c\"]\nauth = {{ basic = \"{users}\" }}")));
+    let (client, origin) = (Client::connect(gate.address()), Origin::tcp());
+    for _ in 0..2 {
+        let answer = client.begin(request(&origin.address()), false).answer();
+        assert_eq!(answer.status, 407);
+        assert_eq!(answer.field("proxy-authenticate"), Some(r#"Basic realm="restricted", charset="UTF-8""#));
+        let mut with = request(&origin.address());
+        with.headers_mut().insert("proxy-authorization", "Basic YWxpY2U6b3BlbiBzZXNhbWU=".parse().unwrap());
+        let mut stream = client.begin(with, false);
+        assert_eq!(stream.head().unwrap().status, 200);
+        stream.send("ping", true);
+        Http::over(origin.accept()).expect("ping");
+    }
+    let line = gate.line("whose it was", |line| line["status"] == 200);
+    assert_eq!(line["user"], "alice", "{line}");
 }
 
 #[test]
