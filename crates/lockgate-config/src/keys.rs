@@ -114,6 +114,8 @@ pub(crate) enum Kind {
     LimitKey,
     /// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
     HashKey,
+    /// What clients are given to show: `cookie:NAME`.
+    StickyKey,
     /// Statuses: `200`, `200-399`.
     Statuses,
     /// One of these numbers.

@@ -8,7 +8,6 @@ const LATER: &[(&str, &str)] = &[
     ("tunnel.*.shape", "remove it"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("site.*.shape", "remove it"),
-    ("balance.sticky", "write balance = { hash = \"client\" }"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.allow", "remove it, and filter in front"),
@@ -252,6 +251,18 @@ const SYNONYMS: &[(&[&str], &str)] = &[
         "write eject = { errors = 5, for = \"10s\" } in [pool.NAME]",
     ),
     (&["slowstart", "slow_start_config", "slowstartduration"], "write slow_start = \"30s\" in [pool.NAME]"),
+    (
+        &[
+            "sticky_cookie",
+            "stickiness",
+            "session_affinity",
+            "sessionaffinity",
+            "persistence",
+            "cookie",
+            "sticky",
+        ],
+        "write balance = { sticky = \"cookie:lg\" } in [pool.NAME]",
+    ),
     (
         &["ip_hash", "hash_policy", "hash_type", "hash", "consistent_hash", "balance_source", "stick_table"],
         "write balance = { hash = \"client\" } in [pool.NAME]",

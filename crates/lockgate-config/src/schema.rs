@@ -81,6 +81,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Limit => pattern("^[0-9]+/[smh]"),
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
         Kind::HashKey => pattern("^(client|sni|header:.+|cookie:.+)$"),
+        Kind::StickyKey => pattern("^cookie:.+$"),
         Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),
         Kind::UrlPath | Kind::InsidePath => pattern("^/"),
         Kind::TryPath => pattern("^[/{]"),

@@ -298,6 +298,8 @@ fn a_pool_says_by_what_clients_are_told_apart() {
         let pool = pool(&format!("balance = {{ hash = \"{written}\" }}"));
         assert_eq!(pool.balance, Some(Balance::Hash(key)));
     }
+    let sticky = pool("balance = { sticky = \"cookie:lg\" }");
+    assert_eq!(sticky.balance, Some(Balance::Sticky("lg".into())));
     let relayed = |key: &str| {
         format!(
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"

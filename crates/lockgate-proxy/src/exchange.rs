@@ -101,6 +101,8 @@ pub struct Request<'a> {
     pub pattern: &'a Pattern,
     /// What the exchange is held to.
     pub rules: &'a Rules,
+    /// What endpoints see of the cookies, where it is less than came.
+    pub cookies: Option<Vec<u8>>,
 }
 
 impl Request<'_> {
@@ -114,7 +116,13 @@ impl Request<'_> {
         };
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
         let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
-        onward.passes(field) && !ours && !unknown
+        let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
+        onward.passes(field) && !ours && !unknown && !cookie
+    }
+
+    /// The line of cookies to write in place of those that came, if there is one.
+    pub fn other_cookies(&self) -> Option<&[u8]> {
+        self.cookies.as_deref().filter(|left| !left.is_empty())
     }
 
     /// By which HTTP it came to us (RFC 9110 §7.6.3: a gateway must say so).

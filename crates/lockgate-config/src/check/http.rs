@@ -103,6 +103,18 @@ impl Checker<'_> {
         }
     }
 
+    pub(super) fn sticky_key(&mut self, text: &Text, at: &At) -> Value {
+        let cure = match hash_key(&text.value) {
+            Some(HashKey::Cookie(name)) => return Value::Text(name),
+            Some(_) if !text.is_secret() => {
+                format!("write hash = {:?}: it leads each to the same one", text.value)
+            }
+            _ => "write \"cookie:lg\"".to_owned(),
+        };
+        let message = format!("{:?} is not something that clients could be given", text.raw);
+        self.invalid(Code::UnknownWord, at, message, "a cookie is", cure)
+    }
+
     pub(super) fn statuses(&mut self, text: &Text, at: &At) -> Value {
         match statuses(&text.value) {
             Some(range) => Value::Statuses(range),

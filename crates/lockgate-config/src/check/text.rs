@@ -49,6 +49,7 @@ impl Checker<'_> {
             Kind::Limit => self.limit(text, &item.at),
             Kind::LimitKey => self.limit_key(text, &item.at),
             Kind::HashKey => self.hash_key(text, &item.at),
+            Kind::StickyKey => self.sticky_key(text, &item.at),
             Kind::Statuses => self.statuses(text, &item.at),
             Kind::UrlPath => self.url_path(text, &item.at),
             Kind::Method => self.method(text, &item.at),

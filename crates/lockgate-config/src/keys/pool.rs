@@ -2,7 +2,7 @@
 
 use super::Kind::{
     Body, Bool, Duration, Either, False, FieldValue, HashKey, Integer, Line, List, Method, Name, Percent,
-    Statuses, Table, UrlPath, Word,
+    Statuses, StickyKey, Table, UrlPath, Word,
 };
 use super::Unset::{Absent, Is, Required, Within};
 use super::tcp::{ENDPOINTS, TLS_TO};
@@ -201,17 +201,31 @@ const HEALTH: &[Key] = &[
     ),
 ];
 
-const BALANCE: &[Key] = &[Key::new(
-    "hash",
-    HashKey,
-    Required,
-    r#""client""#,
-    "The same endpoint for the same client address (`\"client\"`; of IPv6 the first 64 bits, as the rest changes), SNI \
+const BALANCE: &[Key] = &[
+    Key::new(
+        "hash",
+        HashKey,
+        Absent("`sticky`"),
+        r#""client""#,
+        "The same endpoint for the same client address (`\"client\"`; of IPv6 the first 64 bits, as the rest changes), SNI \
          (`\"sni\"`), field or cookie of the request (`\"header:x-user\"`, `\"cookie:id\"`). Who has none of it, or an empty \
          one, is told apart by address. In every Lockgate with the same endpoints it leads to the same one, by `weight`; \
          when one falls, only those who belonged to it go elsewhere, and return when it is back. One at its `max` is \
          passed over. For `[tcp]`: `\"client\"` and `\"sni\"`.",
-)];
+    ),
+    Key::new(
+        "sticky",
+        StickyKey,
+        Absent("`hash`"),
+        r#""cookie:lg""#,
+        "The endpoint that the client was with before, by a cookie of this name, which answers set where it is new or has \
+         changed: `Path=/; HttpOnly; SameSite=Lax`, over TLS `Secure`. Such an answer is `Cache-Control: private`, so that no \
+         shared cache keeps it. The cookie is a hash of the endpoint's address and the pool's name, the same in every \
+         Lockgate where these are; endpoints do not see it. Who comes without, or with one of an endpoint that is down, \
+         ejected or cannot be reached, gets the better of two at random, and a new cookie; one at its `max` is waited for. \
+         Who was with a backup stays there. Not for `[tcp]`.",
+    ),
+];
 
 const EJECT: &[Key] = &[
     Key::new("errors", Integer { min: 1, max: 100 }, Is("5"), "3", "After how many failures in a row."),

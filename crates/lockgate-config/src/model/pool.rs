@@ -67,6 +67,8 @@ pub enum Balance {
     RoundRobin,
     /// The one that this leads to, always the same.
     Hash(HashKey),
+    /// The one that a cookie of this name says, which clients are given; not for `[tcp]`.
+    Sticky(String),
 }
 
 /// By what clients are told apart; where there is no such thing, it is their address.

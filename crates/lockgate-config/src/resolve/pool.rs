@@ -41,12 +41,8 @@ impl Resolver<'_> {
         let protocol = self.protocol(&view);
         let tls = self.tls_to(&view, &endpoints, protocol);
         let health = self.health(&view, &endpoints, protocol, tls.as_ref());
-        let long = view.section("balance");
         let balance = match view.value("balance") {
-            Value::Table(_) => match long.value("hash") {
-                Value::HashKey(key) => Some(Balance::Hash(key)),
-                _ => None,
-            },
+            Value::Table(_) => self.affinity(&view),
             Value::Word("p2c") => Some(Balance::P2c),
             Value::Word("least") => Some(Balance::Least),
             Value::Word("round-robin") => Some(Balance::RoundRobin),
@@ -65,6 +61,28 @@ impl Resolver<'_> {
             protocol: protocol?,
             ..unnamed(&view, endpoints, &one.at)
         })
+    }
+
+    /// How clients come to belong to an endpoint; nothing when that is not certain.
+    fn affinity(&mut self, view: &View<'_>) -> Option<Balance> {
+        let (long, at) = (view.section("balance"), view.written("balance")?.at);
+        match (long.written("hash"), long.written("sticky")) {
+            (Some(hash), Some(sticky)) => {
+                let texts =
+                    ("both `hash` and `sticky`", "one of them says where a client belongs", "keep one");
+                self.report.push_pair(Code::Excluded, &sticky.at, texts, (&hash.at, "here"));
+                None
+            }
+            (Some(Checked { value: Value::HashKey(key), .. }), None) => Some(Balance::Hash(key)),
+            (None, Some(Checked { value: Value::Text(cookie), .. })) => Some(Balance::Sticky(cookie)),
+            (None, None) if !long.broken(&["hash", "sticky"]) => {
+                let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
+                let message = "neither `hash` nor `sticky`";
+                self.report.push_at(Code::MissingKey, &at, message, "the table says nothing", cure);
+                None
+            }
+            _ => None,
+        }
     }
 
     /// The pool of the `proxy` in a table; nothing when it was a mistake.

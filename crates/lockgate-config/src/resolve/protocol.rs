@@ -125,7 +125,9 @@ impl Resolver<'_> {
     /// A pool that a `[tcp]` table leads to from `at`.
     pub(super) fn relayed(&mut self, pool: usize, at: &At) {
         let Some(pool) = self.pools.all.get(pool) else { return };
-        if let Some(Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name))) = &pool.balance {
+        if let Some(Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | Balance::Sticky(name)) =
+            &pool.balance
+        {
             let message = format!("a pool that looks at `{name}` of requests in a [tcp] table");
             let why = "bytes are relayed unread, so there are no requests";
             let cure = "write balance = { hash = \"client\" } or \"sni\", or name another pool";

@@ -252,11 +252,12 @@ impl<'s> Serving<'s> {
             _ => None,
         };
         if let Some(source) = source {
-            let mut wish = Wish::Any;
+            let (mut wish, mut cookies) = (Wish::Any, None);
             let told = match source {
                 Elsewhere::Endpoint(proxy) => {
                     let pool = worker.upstream(proxy.upstream).pool();
                     wish = pool.wish(&self.asker(seen.client, &head.fields));
+                    cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(&head.fields));
                     seen.upstream = Some(proxy.upstream);
                     pool.settings.proxy_protocol.is_some()
                 }
@@ -273,7 +274,7 @@ impl<'s> Serving<'s> {
                 _ => &asking.client,
             };
             let rules = &route.rules;
-            let request = Request { worker, head, asked, length, client, values, pattern, rules };
+            let request = Request { worker, head, asked, length, client, values, pattern, rules, cookies };
             let mut exchange = Exchange {
                 request,
                 guard,

@@ -24,6 +24,9 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
     }
     encode::field(out, b"Host", asked.host);
     head.fields.write(out, |field| request.hands_on(&onward, field));
+    if let Some(cookies) = request.other_cookies() {
+        encode::field(out, b"Cookie", cookies);
+    }
     client.tell(asked.host, &head.fields, out);
     if !client.is_unnamed() {
         encode::field(out, b"X-Request-Id", values.id);

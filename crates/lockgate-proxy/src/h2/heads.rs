@@ -65,6 +65,9 @@ pub(super) fn ask(
             put(map, &field);
         }
     }
+    if let Some(cookies) = request.other_cookies() {
+        put(map, &Field { name: b"cookie", value: cookies, known: None });
+    }
     let mut ours = worker.blocks.text();
     client.tell(asked.host, &head.fields, &mut ours);
     for line in ours.split(|byte| *byte == b'\n') {

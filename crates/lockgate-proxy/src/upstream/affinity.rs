@@ -1,10 +1,11 @@
-//! Which endpoint a client belongs to, by a key that is hashed. Knows no endpoints: see `balance` for who has which hash.
+//! Which endpoint a client belongs to. Knows no endpoints: see `balance` for who has which hash.
 
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
 
 use super::random::mix;
+use super::sticky::Sticky;
 use crate::limits;
 
 /// What clients are told apart by. Where there is no such thing, or it is empty, it is their address.
@@ -38,6 +39,27 @@ pub enum Wish {
     Any,
     /// The one that this hash leads to.
     Hashed(u64),
+    /// The member at this place.
+    Member(usize),
+}
+
+/// How clients come to belong to an endpoint.
+#[derive(Debug)]
+pub enum Affinity {
+    /// By what is hashed.
+    Hash(Key),
+    /// By a cookie.
+    Sticky(Sticky),
+}
+
+impl Affinity {
+    /// To whom somebody belongs.
+    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
+        match self {
+            Self::Hash(key) => key.wish(asker),
+            Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
+        }
+    }
 }
 
 impl Key {
@@ -59,7 +81,7 @@ impl Key {
 }
 
 /// The values of the cookies of this name (RFC 6265 §4.2.1).
-fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+pub(super) fn cookies<'a>(fields: &'a Fields, name: &[u8]) -> impl Iterator<Item = &'a [u8]> {
     let pairs = fields.named(b"cookie").flat_map(|line| line.split(|byte| *byte == b';'));
     pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
 }

@@ -352,9 +352,9 @@ fn least(
         equals += usize::from(best.is_some_and(|(least, _)| busy == least));
     }
     let (least, first) = best.filter(|((best, _), _)| !full || *best <= Standing::Doubtful)?;
-    let mut equal = members.iter().enumerate().filter(|found| busy(*found) == least);
-    // They change while we look.
-    Some(equal.nth(turn % equals.max(1)).map_or(first, |(at, _)| at))
+    let equal = members.iter().enumerate().filter(|found| busy(*found) == least);
+    // They change while we look: whoever has just been chosen is none of them any more.
+    Some(equal.take(turn % equals.max(1) + 1).last().map_or(first, |(at, _)| at))
 }
 
 /// The one that a hash leads to, of those who are not left alone: what broke off once does not lose all who belong to it.

@@ -143,7 +143,7 @@ impl Upstream {
             let now = guard.clock().now();
             let (member, hold) = match self.pool.choose(wish, *tried, self.random.next(), now) {
                 Some(chosen) => chosen,
-                None => match boxed(|| self.queue(guard, *tried, site)).await {
+                None => match boxed(|| self.queue(guard, wish, *tried, site)).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
@@ -195,9 +195,15 @@ impl Upstream {
     }
 
     /// Waits for a place at a member that was not tried.
-    async fn queue(&self, guard: &Guard, tried: Tried, site: &SiteCells) -> Result<(usize, Hold), DialError> {
+    async fn queue(
+        &self,
+        guard: &Guard,
+        wish: Wish,
+        tried: Tried,
+        site: &SiteCells,
+    ) -> Result<(usize, Hold), DialError> {
         let _waiting = Waiting::begin(site);
-        self.pool.queue(guard, tried).await
+        self.pool.queue(guard, wish, tried).await
     }
 
     async fn dial(
@@ -363,6 +369,11 @@ impl Lease {
     /// The endpoint's place among the members of the pool.
     pub fn member(&self) -> usize {
         self.member
+    }
+
+    /// What holds for its pool.
+    pub fn settings(&self) -> &Settings {
+        &self.upstream.pool.settings
     }
 
     /// The place of the endpoint among the process's, for counters.

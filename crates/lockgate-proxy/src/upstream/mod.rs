@@ -12,9 +12,10 @@ mod pool;
 mod random;
 mod settings;
 mod sharing;
+mod sticky;
 mod wire;
 
-pub use affinity::{Asker, Key, Wish};
+pub use affinity::{Affinity, Asker, Key, Wish};
 pub use avoidance::{Condition, Eject};
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
@@ -24,4 +25,5 @@ pub use lease::{Lease, Private, Upstream, Wanted};
 pub use pool::{DialError, Dialled, Pool, Tried};
 pub use random::Random;
 pub use settings::{Keeping, Queue, Retry, Settings};
+pub use sticky::Sticky;
 pub use wire::Wire;

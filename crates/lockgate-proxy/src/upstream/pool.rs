@@ -142,7 +142,7 @@ impl Pool {
 
     /// To whom whoever asks belongs.
     pub fn wish(&self, asker: &Asker<'_>) -> Wish {
-        self.settings.hash.as_ref().map_or(Wish::Any, |key| key.wish(asker))
+        self.settings.affinity.as_ref().map_or(Wish::Any, |affinity| affinity.wish(asker))
     }
 
     /// Chooses by the weights that members have [assumed](Member::assume) since.
@@ -150,7 +150,8 @@ impl Pool {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The member that a request goes to, and a place at it: see [`Balancer::choose`].
+    /// The member that a request goes to, and a place at it: see [`Balancer::choose`]. Of one that it belongs to by name
+    /// there is none while that is full.
     pub fn choose(&self, wish: Wish, tried: Tried, random: u64, now: u64) -> Option<(usize, Hold)> {
         self.take(self.balance.unwrap_or(Balance::LatencyAware), wish, tried, random, now)
     }
@@ -160,13 +161,21 @@ impl Pool {
     pub fn may_stay(&self, at: usize, wish: Wish, now: u64) -> bool {
         let Some(member) = self.members.get(at) else { return false };
         let is_good = |member| Standing::of(member, now) == Standing::Good;
-        let is_its = match wish {
-            Wish::Any => !member.is_backup() || !self.members.iter().any(is_good),
-            Wish::Hashed(hash) => {
+        let is_its = match (self.named(wish, 0, now), wish) {
+            (Some(named), _) => named == at,
+            (None, Wish::Hashed(hash)) => {
                 self.balancer.choose(Balance::Hash, &self.members, |_| false, hash, now) == Some(at)
             }
+            (None, _) => !member.is_backup() || !self.members.iter().any(is_good),
         };
         is_its && member.is_up() && member.endpoint().condition(now) != Condition::Gone
+    }
+
+    /// The member that somebody belongs to by name, unless it was tried, or is left alone.
+    fn named(&self, wish: Wish, tried: Tried, now: u64) -> Option<usize> {
+        let Wish::Member(named) = wish else { return None };
+        let member = self.members.get(named).filter(|_| !is_tried(tried, named))?;
+        (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(named)
     }
 
     fn take(
@@ -178,8 +187,11 @@ impl Pool {
         now: u64,
     ) -> Option<(usize, Hold)> {
         let is_tried = |member| is_tried(tried, member);
+        if let Some(named) = self.named(wish, tried, now) {
+            return Some((named, self.members.get(named)?.endpoint().try_take()?));
+        }
         let (balance, random) = match wish {
-            Wish::Any => (balance, random),
+            Wish::Any | Wish::Member(_) => (balance, random),
             Wish::Hashed(hash) => (Balance::Hash, hash),
         };
         loop {
@@ -191,12 +203,12 @@ impl Pool {
         }
     }
 
-    /// Waits for a place at one of the members that are up and were not `tried`: at those that are well, if there is one,
-    /// and at the others only where not.
+    /// Waits for a place at one of the members that are up and were not `tried`: at the one that whoever waits belongs to by
+    /// name, else at those that are well, if there is one, and at the others only where not.
     ///
     /// # Errors
     /// When there is none, as many wait already as may, or none becomes free in time.
-    pub async fn queue(&self, guard: &Guard, tried: Tried) -> Result<(usize, Hold), DialError> {
+    pub async fn queue(&self, guard: &Guard, wish: Wish, tried: Tried) -> Result<(usize, Hold), DialError> {
         let Queue { max, wait } = self.settings.queue;
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
@@ -205,7 +217,9 @@ impl Pool {
             matches!(Standing::of(member, now), Standing::Good | Standing::Doubtful | Standing::Full)
         };
         let any = !members().any(|(_, member)| well(member));
-        let members = members().filter(|(_, member)| any || well(member));
+        let named = self.named(wish, tried, now);
+        let members =
+            members().filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
         let (mut places, mut waiting): (Vec<_>, Vec<_>) =
             members.map(|(at, member)| (at, Box::pin(member.endpoint().take()))).unzip();
         if waiting.is_empty() {
@@ -245,7 +259,7 @@ impl Pool {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
             let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now()) {
                 Some(chosen) => chosen,
-                None => match self.queue(guard, tried).await {
+                None => match self.queue(guard, wish, tried).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),

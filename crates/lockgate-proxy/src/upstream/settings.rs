@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use lockgate_net::proxy_protocol::Version;
 
-use super::affinity::Key;
+use super::affinity::Affinity;
 use super::avoidance::Eject;
+use super::sticky::Sticky;
 use crate::answer::Page;
 
 /// The settings of a pool.
@@ -19,8 +20,8 @@ pub struct Settings {
     pub keeping: Keeping,
     /// How requests that were not answered are tried again.
     pub retry: Retry,
-    /// What those who belong to an endpoint are told apart by.
-    pub hash: Option<Key>,
+    /// How clients come to belong to an endpoint, if they do.
+    pub affinity: Option<Affinity>,
     /// When an endpoint that keeps failing is left alone, if ever.
     pub eject: Option<Eject>,
     /// Milliseconds in which the share of an endpoint that comes back grows to the whole; 0 is at once.
@@ -31,6 +32,13 @@ pub struct Settings {
     pub proxy_protocol: Option<Version>,
     /// What is answered, by which status, while no endpoint is up.
     pub maintenance: Option<(u16, Page)>,
+}
+
+impl Settings {
+    /// The cookie that clients get, if they do.
+    pub fn sticky(&self) -> Option<&Sticky> {
+        if let Some(Affinity::Sticky(sticky)) = &self.affinity { Some(sticky) } else { None }
+    }
 }
 
 /// How long connections are kept, and how many.

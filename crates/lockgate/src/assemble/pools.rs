@@ -9,7 +9,7 @@ use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Settings,
+    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Settings, Sticky,
 };
 
 use super::{Mistakes, tls};
@@ -79,7 +79,7 @@ impl Pools {
             Some(config::Balance::Least) => Some(Balance::Least),
             Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
             // For those who belong to nobody.
-            None | Some(config::Balance::Hash(_)) => None,
+            None | Some(config::Balance::Hash(_) | config::Balance::Sticky(_)) => None,
         };
         let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
         for (name, first, backup) in services {
@@ -197,8 +197,16 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
             None => Retry { times: 0, budget: 0 },
             Some(retry) => Retry { times: retry.times, budget: retry.budget },
         },
-        hash: match &written.balance {
-            Some(config::Balance::Hash(key)) => Some(hash_key(key)),
+        affinity: match &written.balance {
+            Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
+            Some(config::Balance::Sticky(cookie)) => {
+                let labels: Vec<_> = written.endpoints.iter().map(|one| one.addr.to_string()).collect();
+                Some(Affinity::Sticky(Sticky::new(
+                    cookie,
+                    written.name.as_deref().unwrap_or(name),
+                    labels.iter().map(String::as_str),
+                )))
+            }
             _ => None,
         },
         eject: written.eject.map(|eject| Eject { errors: eject.errors, time: super::millis(eject.time) }),

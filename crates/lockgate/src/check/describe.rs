@@ -252,6 +252,7 @@ fn balance(pool: &Pool) -> Option<String> {
         Balance::Hash(HashKey::Client) => "hash of the client's address".to_owned(),
         Balance::Hash(HashKey::Sni) => "hash of the SNI".to_owned(),
         Balance::Hash(HashKey::Header(name)) => format!("hash of the header {name}"),
+        Balance::Sticky(cookie) => format!("the cookie {cookie}"),
         Balance::Hash(HashKey::Cookie(name)) => format!("hash of the cookie {name}"),
     })
 }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use lockgate_testkit::{Http, Lockgate, Origin, Serving, Wire, eventually};
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving, Wire, eventually, h2};
 
-use crate::http::{ask, ok, pooled};
-use crate::scene::{Site, deserted, lockgate};
+use crate::http::{ask, ok, plain_site, pooled, secure_site};
+use crate::scene::{NAME, Site, deserted, lockgate};
 
 /// An origin that answers every request by its name.
 fn named(name: &'static str) -> Serving {
@@ -334,4 +334,217 @@ fn a_connection_that_one_client_owns_is_left_where_its_request_belongs_elsewhere
     let mut client = Http::connect(gate.address());
     let together: Vec<String> = users.iter().map(|user| answered(&mut client, user)).collect();
     assert_eq!(alone, together);
+}
+
+/// The cookie `lg` that an answer sets, with everything behind it.
+fn cookie_set(answer: &Message) -> Option<&str> {
+    let mut set = answer.all("set-cookie").filter(|line| line.starts_with("lg="));
+    let cookie = set.next();
+    assert_eq!(set.next(), None);
+    cookie
+}
+
+/// The answer to a request with this line of cookies.
+fn with_cookie(to: std::net::SocketAddr, cookies: &str) -> Message {
+    let mut client = Http::connect(to);
+    client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookies}\r\n\r\n"));
+    client.answer()
+}
+
+/// What of a `Set-Cookie` line a client sends back.
+fn pair(set: &str) -> &str {
+    set.split(';').next().unwrap()
+}
+
+#[test]
+fn a_client_stays_with_the_endpoint_that_its_cookie_names_in_every_worker_and_lockgate() {
+    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+    let gates = [2, 1, 2].map(|workers| lockgate().workers(workers).start(&pooled(&keys)));
+    let mut seen = BTreeSet::new();
+    for _ in 0..40 {
+        let first = ask(&gates[0]);
+        let set = cookie_set(&first).unwrap();
+        assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
+        assert_eq!(first.field("cache-control"), Some("private"));
+        seen.insert((first.text().to_owned(), pair(set).to_owned()));
+        for gate in &gates {
+            let again = with_cookie(gate.address(), &format!("a=b; {}", pair(set)));
+            assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
+            assert_eq!(again.field("cache-control"), None);
+        }
+    }
+    assert_eq!(seen.len(), 4, "one cookie for each endpoint: {seen:?}");
+    // One that names nobody is replaced.
+    let answer = with_cookie(gates[0].address(), "lg=0123456789abcdef");
+    assert!(cookie_set(&answer).is_some());
+}
+
+#[test]
+fn over_tls_the_cookie_is_for_tls_only() {
+    let (_origins, keys) = four("balance = { sticky = \"cookie:lg\" }");
+    let site = Site::new();
+    let toml = format!("[pool.app]\n{keys}\n") + &secure_site(&site.cert, "pool:app");
+    let gate = lockgate().workers(2).start(&toml);
+    let settings = site.client().alpn(&["http/1.1"]);
+    let mut client = Http::over(settings.connect(gate.at("127.0.0.2:0"), NAME).unwrap());
+    let request = |more: &str| format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n{more}\r\n");
+    client.send(request(""));
+    let first = client.answer();
+    let set = cookie_set(&first).unwrap();
+    assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"), "{set}");
+    client.send(request(&format!("Cookie: {}\r\n", pair(set))));
+    let again = client.answer();
+    assert_eq!((again.text(), cookie_set(&again)), (first.text(), None));
+}
+
+#[test]
+fn an_endpoint_sees_all_cookies_but_ours() {
+    let origin = Origin::tcp();
+    let toml =
+        pooled(format!("endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}", origin.address()));
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    let mut upstream: Option<Http> = None;
+    for (sent, seen) in [
+        ("Cookie: a=b; lg=0; c=d\r\nCookie: e=f\r\n", Some("a=b; c=d; e=f")),
+        ("Cookie: lg=0\r\n", None),
+        ("Cookie: a=b;c=d\r\n", Some("a=b;c=d")),
+        ("", None),
+    ] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\n{sent}\r\n"));
+        let upstream = upstream.get_or_insert_with(|| origin.http());
+        let request = upstream.request();
+        assert_eq!(request.all("cookie").collect::<Vec<_>>(), seen.into_iter().collect::<Vec<_>>(), "{sent}");
+        upstream.send("HTTP/1.1 200 OK\r\nSet-Cookie: s=1\r\nCache-Control: public, max-age=60\r\nContent-Length: 0\r\n\r\n");
+        let answer = client.answer();
+        assert!(cookie_set(&answer).is_some() && answer.all("set-cookie").count() == 2, "{}", answer.head);
+        let caching: Vec<_> = answer.all("cache-control").collect();
+        assert_eq!(caching, ["public, max-age=60", "private"], "no shared cache keeps it");
+    }
+}
+
+#[test]
+fn a_client_whose_endpoint_cannot_be_reached_gets_another_and_its_cookie() {
+    let address = deserted();
+    let other = named("other");
+    let keys = format!(
+        "endpoints = [\"{address}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\nidle = {{ max = 0 }}",
+        other.address()
+    );
+    let gate = lockgate().workers(2).start(&pooled(keys));
+    let first = Origin::tcp_at(address).answering(|_| ok("first"));
+    let (mine, theirs) = eventually("both were chosen", || {
+        let answers: Vec<Message> = (0..20).map(|_| ask(&gate)).collect();
+        let of = |name| {
+            answers.iter().find(|answer| answer.text() == name).and_then(cookie_set).map(str::to_owned)
+        };
+        of("first").zip(of("other"))
+    });
+    drop(first);
+    let moved = with_cookie(gate.address(), pair(&mine));
+    assert_eq!((moved.text(), cookie_set(&moved)), ("other", Some(&*theirs)));
+    let stays = with_cookie(gate.address(), pair(&theirs));
+    assert_eq!((stays.text(), cookie_set(&stays)), ("other", None));
+}
+
+#[test]
+fn a_client_whose_endpoint_is_ejected_gets_another() {
+    let bad = Arc::new(AtomicBool::new(false));
+    let is_bad = Arc::clone(&bad);
+    let one = Origin::tcp().answering(move |_| match is_bad.load(Ordering::SeqCst) {
+        true => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
+        false => ok("one"),
+    });
+    let other = named("other");
+    let gate = lockgate().start(&pooled(format!(
+        "endpoints = [\"{}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\neject = {{ errors = 2, for = \"60s\" }}",
+        one.address(),
+        other.address()
+    )));
+    let mine = eventually("it was chosen", || {
+        let answer = ask(&gate);
+        (answer.text() == "one").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+    });
+    bad.store(true, Ordering::SeqCst);
+    let answers = [(); 3].map(|()| with_cookie(gate.address(), &mine));
+    assert_eq!(answers.each_ref().map(Message::status), [503, 503, 200]);
+    assert!(cookie_set(&answers[1]).is_none() && cookie_set(&answers[2]).is_some());
+}
+
+#[test]
+fn a_client_whose_endpoint_is_full_waits_for_it() {
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let full = Origin::tcp().answering(move |request| {
+        if request.first_line().starts_with("GET /hold ") {
+            released.lock().unwrap().recv().unwrap();
+        }
+        ok("full")
+    });
+    let free = named("free");
+    let gate = lockgate().workers(2).start(&pooled(format!(
+        "endpoints = [{{ addr = \"{}\", max = 1 }}, \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n\
+         queue = {{ wait = \"60s\" }}",
+        full.address(),
+        free.address()
+    )));
+    let mine = eventually("it was chosen", || {
+        let answer = ask(&gate);
+        (answer.text() == "full").then(|| pair(cookie_set(&answer).unwrap()).to_owned())
+    });
+    let begin = |path: &str| {
+        let mut client = Http::connect(gate.address());
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\nCookie: {mine}\r\n\r\n"));
+        client
+    };
+    let mut holds = begin("/hold");
+    gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[full.address()], 1.0);
+    let mut waits = begin("/");
+    gate.wait_for_sample("lockgate_requests_queued", &[], 1.0);
+    assert_eq!(ask(&gate).text(), "free", "who belongs nowhere does not wait");
+    release.send(()).unwrap();
+    assert_eq!(holds.answer().text(), "full");
+    let waited = waits.answer();
+    assert_eq!((waited.text(), cookie_set(&waited)), ("full", None));
+}
+
+#[test]
+fn a_websocket_gets_the_cookie_too() {
+    let origin = Origin::tcp();
+    let toml =
+        pooled(format!("endpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}", origin.address()));
+    let gate = lockgate().start(&toml);
+    let mut client = Http::connect(gate.address());
+    client.send("GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    let mut upstream = origin.http();
+    upstream.request();
+    upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n");
+    let head = client.head();
+    assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("Set-Cookie: lg="), "{head}");
+}
+
+#[test]
+fn over_http_2_cookies_come_and_go_as_over_http_1() {
+    let origin = h2::Origin::plain(|_| h2::Reply::ok("ok"));
+    let gate = lockgate().start(&format!(
+        "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\n{}\
+         protocols = [\"h2c\"]\n",
+        origin.address(),
+        plain_site("pool:app")
+    ));
+    let client = h2::Client::connect(gate.address());
+    let ask = |crumbs: &[&str]| {
+        let mut request = h2::Client::request(::http::Method::GET, "/");
+        for crumb in crumbs {
+            request.headers_mut().append("cookie", crumb.parse().unwrap());
+        }
+        let set = client.begin(request, true).answer().field("set-cookie").map(str::to_owned);
+        (set, origin.next().field("cookie").map(str::to_owned))
+    };
+    let (set, seen) = ask(&["a=b"]);
+    assert_eq!(seen.as_deref(), Some("a=b"));
+    let set = set.unwrap();
+    assert!(set.starts_with("lg=") && set.ends_with("; Path=/; HttpOnly; SameSite=Lax"), "{set}");
+    assert_eq!(ask(&["a=b", pair(&set), "c=d"]), (None, Some("a=b; c=d".to_owned())));
+    assert_eq!(ask(&[pair(&set)]), (None, None));
 }

@@ -23,7 +23,7 @@ use crate::h1;
 use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Cors, Origin, Public};
-use crate::upstream::Lease;
+use crate::upstream::{Lease, Wish};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
 const REST: Duration = Duration::from_secs(30);
@@ -38,6 +38,7 @@ impl Proxy {
         answer: &mut ResponseHead,
     ) -> Result<(), Failure> {
         if answer.status == 101 {
+            stick(exchange, &lease, answer);
             return boxed(|| switch(exchange, lease, answer, self.tunnel_idle)).await;
         }
         let length = lease.link.begin_answer(exchange.request.head.method, answer);
@@ -69,6 +70,7 @@ impl Proxy {
             // Since the request came, the end may have begun.
             && !exchange.request.worker.is_stopping();
         transform(&exchange.request, &lease, answer);
+        stick(exchange, &lease, answer);
         exchange.down.respond(exchange.request.head, answer, onward, keep);
         exchange.outcome.status = answer.status;
         let (guard, rules) = (exchange.guard, exchange.request.rules);
@@ -224,6 +226,16 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     // RFC 9110 §6.6.1: who has a clock sees to it that there is one.
     if answer.fields.first(Known::Date).is_none() {
         answer.fields.append(b"Date", &worker.date());
+    }
+}
+
+/// Tells the client to which endpoint it belongs from here on, where it does not know that.
+fn stick<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
+    if let Some(sticky) = lease.settings().sticky()
+        && exchange.wish != Wish::Member(lease.member())
+    {
+        forwarding::detach(&mut answer.fields);
+        sticky.say(lease.member(), exchange.request.client.is_secure(), &mut answer.fields);
     }
 }
 

@@ -50,6 +50,7 @@ impl<'s> Serving<'s> {
                     values: self.values(&asked, &host, head, seen.client, &seen.id),
                     pattern,
                     rules: &auth.rules,
+                    cookies: pool.settings.sticky().and_then(|sticky| sticky.without_ours(&question.fields)),
                 },
                 guard,
                 down: &mut verdict,
