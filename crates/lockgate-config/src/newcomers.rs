@@ -7,7 +7,6 @@
 const LATER: &[(&str, &str)] = &[
     ("tunnel.*.shape", "remove it"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
-    ("site.*.shape", "remove it"),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.allow", "remove it, and filter in front"),

@@ -521,3 +521,17 @@ fn traces_begin_where_the_nearest_table_says_so() {
     let shares: Vec<_> = found.iter().map(|route| route.rules.trace).collect();
     assert_eq!(shares, [Some(7), None, Some(100), Some(100)]);
 }
+
+#[test]
+fn rates_of_bytes_are_inherited_whole_and_are_then_those_of_the_site() {
+    let text = "[site.\":1\"]\nproxy = \"127.0.0.1:1\"\nshape = { per_client = \"1MB/s\", total = \"2MB/s\" }\n\
+        [site.\":1\".path.\"/a\"]\nstrip_prefix = false\n\
+        [site.\":1\".path.\"/b\"]\nshape = \"3MB/s\"\n\
+        [site.\":1\".path.\"/c\"]\nshape = false\n";
+    let routes = &config(text).sites[0].routes;
+    let shape = |name: &str| routes.iter().find(|route| route.name == name).unwrap().rules.shape.as_ref();
+    assert_eq!(shape("/a"), shape(""));
+    assert!(shape("").is_some_and(|shape| shape.per_connection.is_empty() && !shape.total.is_empty()));
+    assert!(shape("/b").is_some_and(|shape| !shape.per_connection.is_empty() && shape.total.is_empty()));
+    assert_eq!(shape("/c"), None);
+}

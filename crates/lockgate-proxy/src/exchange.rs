@@ -24,6 +24,7 @@ use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::Share;
 use crate::metrics::http::SiteCells;
 use crate::route::Pattern;
+use crate::shaping::Shapers;
 use crate::site::Rules;
 use crate::transform::Values;
 use crate::upstream::{DialError, Endpoint, Hold, InFlight, Lease, Private, Wire, Wish};
@@ -171,6 +172,8 @@ pub struct Exchange<'a, D> {
     pub private: &'a RefCell<Vec<Private>>,
     /// What goes before everything else on such a connection.
     pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
+    /// What its bodies may move, if their rates are limited.
+    pub shapers: Option<Box<Shapers>>,
     /// Where it is counted.
     pub cells: &'a SiteCells,
     /// When its first byte was there.
@@ -220,6 +223,8 @@ pub struct Switched {
     pub bounds: Bounds,
     /// What it takes of what its client and its user may have.
     pub shares: Shares,
+    /// What it may move, if its rate is limited: what its request might.
+    pub shapers: Option<Box<Shapers>>,
 }
 
 /// What a tunnel takes of what may be there at once.
@@ -249,7 +254,7 @@ impl Switched {
     pub fn of(lease: Lease, idle: Duration) -> Self {
         let (up, hold, in_flight) = lease.into_parts();
         let bounds = Bounds { idle, keepalive: None, lifetime: None, bytes: None };
-        Self { up, hold, in_flight, bounds, shares: Shares::default() }
+        Self { up, hold, in_flight, bounds, shares: Shares::default(), shapers: None }
     }
 }
 
@@ -279,7 +284,8 @@ impl<D: Downstream> Exchange<'_, D> {
             Ok(flushed) => flushed.map_err(|error| Failure::client(&error))?,
             Err(cut) => return Err(Failure::cut(cut, Fault::ResponseTimeout)),
         }
-        self.outcome.switched = Some(Box::new(switched));
+        let shapers = self.shapers.take();
+        self.outcome.switched = Some(Box::new(Switched { shapers, ..switched }));
         Ok(())
     }
 }

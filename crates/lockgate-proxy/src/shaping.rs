@@ -2,6 +2,8 @@
 //!
 //! Buckets of clients are in a table that workers share. Does not wait and does not move bytes: see `lockgate_net::shape`.
 
+mod held;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -14,6 +16,8 @@ use foldhash::fast::RandomState;
 use lockgate_net::shape::{self, Bucket, Line, Moment, Shaper};
 
 use crate::limits;
+
+pub use held::{Held, give_back};
 
 const SHARDS: usize = 64;
 /// Buckets of one shard that nobody uses, and that are kept because they are not full again: who comes back within
@@ -39,12 +43,9 @@ pub struct Shape {
     total: Pair,
 }
 
-/// One connection as its table holds it to rates: the buckets of each direction.
-#[derive(Debug, Clone, Default)]
-pub struct Shaped {
-    received: Vec<Arc<Bucket>>,
-    sent: Vec<Arc<Bucket>>,
-}
+/// One connection as its table holds it to rates: all that it carries together.
+#[derive(Debug)]
+pub struct Shaped(Pair);
 
 /// What both directions of something that moves may move.
 #[derive(Debug, Default)]
@@ -62,28 +63,28 @@ impl Shape {
         Arc::new(Self { connection, clients, total: Pair::new(total) })
     }
 
-    /// A new connection of this client; one without an address is held to no rate of clients.
-    pub fn connection(&self, client: Option<IpAddr>) -> Shaped {
-        let mut shaped = Shaped::default();
-        shaped.add(Pair::new(self.connection));
-        if let (Some(clients), Some(client)) = (&self.clients, client) {
-            shaped.add(clients.of(limits::client(client), shape::now()));
-        }
-        shaped.add(self.total.clone());
-        shaped
+    /// A new connection.
+    pub fn connection(&self) -> Shaped {
+        Shaped(Pair::new(self.connection))
+    }
+
+    /// For something that a connection carries for this client; one without an address is held to no rate of clients.
+    pub fn shapers(&self, connection: &Shaped, client: Option<IpAddr>, line: &Rc<Line>) -> Shapers {
+        let client = self.clients.as_ref().zip(client);
+        let client = client.map(|(clients, client)| clients.of(limits::client(client), shape::now()));
+        let chain = [Some(&connection.0), client.as_ref(), Some(&self.total)];
+        let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
+            let buckets: Box<[_]> = chain.iter().flatten().filter_map(|pair| bucket(pair)).cloned().collect();
+            (!buckets.is_empty()).then(|| Shaper::new(buckets, line))
+        };
+        Shapers { received: shaper(|pair| pair.received.as_ref()), sent: shaper(|pair| pair.sent.as_ref()) }
     }
 }
 
-impl Shaped {
-    fn add(&mut self, pair: Pair) {
-        self.received.extend(pair.received);
-        self.sent.extend(pair.sent);
-    }
-
-    /// For something that the connection carries. All of that together is held to its rates.
-    pub fn shapers(&self, line: &Rc<Line>) -> Shapers {
-        let shaper = |buckets: &[Arc<Bucket>]| (!buckets.is_empty()).then(|| Shaper::new(buckets, line));
-        Shapers { received: shaper(&self.received), sent: shaper(&self.sent) }
+impl Shapers {
+    /// Whether either direction is being waited for.
+    pub fn is_waited_for(&self) -> bool {
+        self.received.iter().chain(&self.sent).any(Shaper::is_waited_for)
     }
 }
 
@@ -173,6 +174,10 @@ mod tests {
         Directions { received: rate, sent: rate }
     }
 
+    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
+        shape.shapers(&shape.connection(), client.and_then(|ip| ip.parse().ok()), line)
+    }
+
     fn at_once(shapers: Shapers) -> usize {
         let mut shaper = shapers.sent.expect("it is limited");
         let mut context = Context::from_waker(Waker::noop());
@@ -196,7 +201,7 @@ mod tests {
         run(|line| {
             // A packet in fifteen seconds: no time that a test takes fills that.
             let shape = Shape::new(NONE, rate(100), NONE);
-            let moved = |ip: &str| at_once(shape.connection(ip.parse().ok()).shapers(line));
+            let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
             assert_eq!(moved("192.0.2.1"), 1_500);
             assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
             assert_eq!(moved("192.0.2.2"), 1_500);
@@ -204,10 +209,7 @@ mod tests {
                 (moved("2001:db8::1"), moved("2001:db8::2"), moved("2001:db8:0:1::1")),
                 (1_500, 0, 1_500)
             );
-            assert!(
-                shape.connection(None).shapers(line).sent.is_none(),
-                "without an address there is no client"
-            );
+            assert!(carried(&shape, None, line).sent.is_none(), "without an address there is no client");
         });
     }
 
@@ -216,15 +218,13 @@ mod tests {
         run(|line| {
             let shape = Shape::new(rate(100), NONE, NONE);
             for _ in 0..2 {
-                let connection = shape.connection(None);
-                assert_eq!(
-                    (at_once(connection.shapers(line)), at_once(connection.shapers(line))),
-                    (1_500, 0)
-                );
+                let connection = shape.connection();
+                let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, line)));
+                assert_eq!(moved, [1_500, 0]);
             }
             let shape = Shape::new(NONE, NONE, Directions { received: None, ..rate(100) });
-            assert!(shape.connection(None).shapers(line).received.is_none());
-            let moved = [(); 2].map(|()| at_once(shape.connection(None).shapers(line)));
+            assert!(carried(&shape, None, line).received.is_none());
+            let moved = [(); 2].map(|()| at_once(carried(&shape, None, line)));
             assert_eq!(moved, [1_500, 0]);
         });
     }
@@ -248,9 +248,8 @@ mod tests {
             let now = shape::now();
             let shares = Shares::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
-                let mut shaped = Shaped::default();
-                shaped.add(shares.of(client, now));
-                at_once(shaped.shapers(line));
+                let sent = shares.of(client, now).sent.map(|bucket| Shaper::new([bucket], line));
+                at_once(Shapers { received: None, sent });
             }
             let left: usize = shares.shards.iter().map(|shard| shard.lock().unwrap().pairs.len()).sum();
             assert!(left <= SHARDS * 2 * (KEPT + 1), "{left}");

@@ -17,6 +17,7 @@ use crate::admit::rate_limit::RateLimit;
 use crate::answer::Pages;
 use crate::h2::Allowance;
 use crate::route::Router;
+use crate::shaping::Shape;
 use crate::transform::{Caching, Compress, Cors, HeaderRules, RedirectMap, Rewrite, TargetRewrite, Template};
 
 /// The sites of one listener.
@@ -146,6 +147,8 @@ pub struct Rules {
     pub body_max: Option<u64>,
     /// Minimum rates of the client.
     pub rates: Rates,
+    /// The rates that bodies are held to, and what upgrades carry.
+    pub shape: Option<Arc<Shape>>,
     /// Who is served.
     pub networks: Networks,
     /// How often.

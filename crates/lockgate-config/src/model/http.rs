@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Timeouts,
-    Tls,
+    AcceptProxy, BodyRewrite, Caching, Cidr, Compression, Cors, Files, Host, ListenAddr, Pattern, Shape,
+    Timeouts, Tls,
 };
 use crate::place::At;
 use crate::redirect_map::Moved;
@@ -197,6 +197,8 @@ pub struct Rules {
     pub rates: Rates,
     /// How often requests may come.
     pub limit: Option<RateLimit>,
+    /// The rates that bodies are held to, and what upgrades carry.
+    pub shape: Option<Shape>,
     /// Who may come.
     pub auth: Option<Auth>,
     /// Whether requests that are of no trace begin one: so many of a hundred, from 1 to 100, are to be recorded.

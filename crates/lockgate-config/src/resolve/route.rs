@@ -205,7 +205,7 @@ impl Resolver<'_> {
         };
         let names = unused(
             proxied || served,
-            &["strip_prefix", "compress", "rewrite_body", "cache"],
+            &["shape", "strip_prefix", "compress", "rewrite_body", "cache"],
             "remove it, or write proxy or root",
         )
         .chain(unused(proxied, &ONLY_PROXIED, "remove it, or write proxy"))
@@ -255,6 +255,7 @@ impl Resolver<'_> {
             },
             rates,
             limit: limit(view),
+            shape: self.shape(view),
             cache: caching(view, files, auth.is_some()),
             auth,
             trace: match view.value("trace") {

@@ -24,6 +24,7 @@ use crate::boxed::boxed;
 use crate::clock::{Cut, Waiting};
 use crate::exchange::{Bounds, Failure, Shares, Switched};
 use crate::h1::Link;
+use crate::shaping::Shapers;
 use crate::site::Sites;
 use crate::upstream::{InFlight, Wire};
 
@@ -83,7 +84,7 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 Next::Tunnel { switched, site } => {
-                    let Switched { up, hold, in_flight, bounds, shares } = *switched;
+                    let Switched { up, hold, in_flight, bounds, shares, shapers } = *switched;
                     self.endpoint = Some(hold);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
@@ -93,12 +94,16 @@ impl Connection {
                             let (_in_flight, _shares) = (in_flight, shares);
                             let cells = self.worker.cells.http.site(site);
                             let (down, guard) = (&mut down, &self.guard);
-                            let ended = boxed(|| tunnel::run(down, &mut *call, guard, &bounds, cells)).await;
+                            let ended = tunnel::run(down, &mut *call, guard, &bounds, cells, shapers);
+                            let ended = boxed(|| ended).await;
                             return Served::Over(over(ended));
                         }
                     };
                     return match boxed(|| self.switch(down, up)).await {
-                        Ok(relay) => {
+                        Ok(mut relay) => {
+                            if let Some(Shapers { received, sent }) = shapers.map(|shapers| *shapers) {
+                                relay.shape(received, sent);
+                            }
                             Served::Switched { relay, bounds, site, _in_flight: in_flight, _shares: shares }
                         }
                         Err(ending) => Served::Over(ending),

@@ -393,6 +393,9 @@ impl Streams {
                 }
                 Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
             }
+            // Its bytes the carrier has counted; for how long they were held, nobody else knows.
+            let held_for = &connection.guard.watch().meter.held_for;
+            held_for.set(held_for.get() + guard.watch().meter.held_for.get());
             worker.requests.give(head);
         }
     }
@@ -407,14 +410,14 @@ impl Streams {
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares } = switched;
+        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares, shapers } = switched;
         let cells = self.connection.worker.cells.http.site(site);
         if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = link.stream.socket().probe(idle);
         }
         let began = Instant::now();
-        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells).await;
+        let ended = tunnel::run(stream, &mut up, guard, &bounds, cells, shapers).await;
         match (ended, method, &up) {
             (Ok(Ended::Whole), ..) => {}
             // RFC 9113 §8.5: the end of one is told as that of the other, an error as an error.

@@ -34,6 +34,7 @@ use crate::clock::{Guard, Waiting};
 use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
+use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
 use crate::upstream::{Asker, Private, Wish};
@@ -85,6 +86,8 @@ pub(super) struct Asking {
     requests: Cell<u64>,
     /// Its connections to endpoints that are told of it.
     private: RefCell<Vec<Private>>,
+    /// By the rates that it was held to so far: what it has left of them.
+    shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
 }
 
 /// A request's place: its connection, and what it is served by.
@@ -103,7 +106,14 @@ impl Asking {
         // Whoever may open the socket's file was let in by its permissions.
         let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
         let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
-        Self { ip, client, addresses: OnceCell::new(), requests: Cell::new(0), private: RefCell::default() }
+        Self {
+            ip,
+            client,
+            addresses: OnceCell::new(),
+            requests: Cell::new(0),
+            private: RefCell::default(),
+            shaped: RefCell::default(),
+        }
     }
 }
 
@@ -282,6 +292,7 @@ impl<'s> Serving<'s> {
                 wish,
                 private: &asking.private,
                 introduction: &|version| self.introduce(version, addresses),
+                shapers: route.rules.shape.as_ref().map(|shape| self.shapers(shape, seen.client)),
                 cells,
                 began: seen.began,
                 keep: *keep,
@@ -366,6 +377,18 @@ impl<'s> Serving<'s> {
             None if seen.outcome.reusable => Next::Request,
             None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
         }
+    }
+
+    /// What a request of `client` may move, of what its connection has left.
+    fn shapers(&self, shape: &Arc<Shape>, client: IpAddr) -> Box<Shapers> {
+        let client = (!client.is_unspecified()).then_some(client);
+        let mut shaped = self.asking.shaped.borrow_mut();
+        let known = shaped.iter().position(|(known, _)| Arc::ptr_eq(known, shape));
+        let known = known.unwrap_or_else(|| {
+            shaped.push((Arc::clone(shape), shape.connection()));
+            shaped.len() - 1
+        });
+        Box::new(shape.shapers(&shaped[known].1, client, &self.connection.worker.line))
     }
 
     /// What templates may name.

@@ -10,6 +10,7 @@ use crate::body::{Fault, Tunnel, poll_pump};
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::Bounds;
 use crate::metrics::http::SiteCells;
+use crate::shaping::{Held, Shapers};
 use crate::transform::HeaderRules;
 
 /// How a tunnel ended.
@@ -33,6 +34,7 @@ pub(super) async fn run(
     guard: &Guard,
     bounds: &Bounds,
     cells: &SiteCells,
+    mut shapers: Option<Box<Shapers>>,
 ) -> Result<Ended, Cut> {
     if down.begin_tunnel().is_err() {
         return Ok(Ended::ByClient);
@@ -45,12 +47,17 @@ pub(super) async fn run(
     bounds.begin(guard);
     watch.waits(Waiting::Otherwise);
     cells.upgraded.inc();
+    let meter = &watch.meter;
     let (mut going, mut coming) = (Way::Open, Way::Open);
     let ended = guard
         .within(poll_fn(|cx| {
             let (received, sent) = (down.taken(), down.moved());
             if going == Way::Open {
-                match poll_pump(cx, down, up, &none, |_| {}) {
+                let pumped = match shapers.as_mut().and_then(|shapers| shapers.received.as_mut()) {
+                    None => poll_pump(cx, down, up, &none, |_| {}),
+                    Some(shaper) => poll_pump(cx, &mut Held::new(down, shaper, meter), up, &none, |_| {}),
+                };
+                match pumped {
                     Poll::Ready(Ok(())) => going = Way::Finished,
                     Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByClient),
                     Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByEndpoint),
@@ -66,7 +73,11 @@ pub(super) async fn run(
                 }
             }
             if coming == Way::Open {
-                match poll_pump(cx, up, down, &none, |_| {}) {
+                let pumped = match shapers.as_mut().and_then(|shapers| shapers.sent.as_mut()) {
+                    None => poll_pump(cx, up, down, &none, |_| {}),
+                    Some(shaper) => poll_pump(cx, &mut Held::new(up, shaper, meter), down, &none, |_| {}),
+                };
+                match pumped {
                     Poll::Ready(Ok(())) => coming = Way::Finished,
                     Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByEndpoint),
                     Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByClient),
@@ -80,8 +91,9 @@ pub(super) async fn run(
                     Poll::Pending => {}
                 }
             }
-            watch.meter.received.set(watch.meter.received.get() + down.taken() - received);
-            watch.meter.sent.set(watch.meter.sent.get() + down.moved() - sent);
+            meter.received.set(meter.received.get() + down.taken() - received);
+            meter.sent.set(meter.sent.get() + down.moved() - sent);
+            meter.held.set(shapers.as_ref().is_some_and(|shapers| shapers.is_waited_for()));
             if going == Way::Told && coming == Way::Told {
                 Poll::Ready(Ended::Whole)
             } else if down.poll_broken(cx).is_ready() {

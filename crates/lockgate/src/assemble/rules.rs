@@ -17,13 +17,14 @@ use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, Rate, RateLimit};
 use lockgate_proxy::admit::verifier::Verifier;
 use lockgate_proxy::answer::{Page, Pages};
 use lockgate_proxy::route::Pattern;
+use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{Action, Auth, Basic, By, Fixed, Gatekeeper, Limited, Rates, Rules};
 use lockgate_proxy::transform::redirect_map::{Moved, RedirectError};
 use lockgate_proxy::transform::{
     HeaderOp, HeaderRule, HeaderRules, Purpose, RedirectMap, TargetRewrite, Template, Types,
 };
 
-use super::{Mistakes, answers, changes, millis};
+use super::{Mistakes, answers, changes, millis, shape};
 use crate::fetcher::Fetcher;
 
 /// The longest page of an error: every failure sends one.
@@ -35,6 +36,8 @@ pub(super) struct Guards {
     buckets: Option<Arc<Buckets>>,
     /// By the place where they were written: routes that inherit a limit share it.
     limits: HashMap<String, RateLimit>,
+    /// The same of rates of bytes.
+    shapes: HashMap<String, Arc<Shape>>,
     verifier: Option<Arc<Verifier>>,
     /// In the order in which they are met; nothing for a file with a mistake.
     checkers: Vec<(PathBuf, Option<Arc<Checker>>)>,
@@ -81,6 +84,7 @@ impl Guards {
             rates: rates(&written.rates),
             networks: Networks::new(&networks(&written.allow), &networks(&written.deny)),
             limit: written.limit.as_ref().map(|limit| self.limit(limit)),
+            shape: written.shape.as_ref().map(|shape| self.shape(shape)),
             auth,
             trace: written.trace,
             cache: match &written.cache {
@@ -136,6 +140,11 @@ impl Guards {
             config::LimitKey::Route => By::Route,
         };
         Limited { limit: limit.clone(), by, status: written.status }
+    }
+
+    fn shape(&mut self, written: &config::Shape) -> Arc<Shape> {
+        let shape = self.shapes.entry(written.at.to_string()).or_insert_with(|| shape(written));
+        Arc::clone(shape)
     }
 
     /// A file of users.
@@ -322,6 +331,7 @@ pub(super) fn bare(written: &config::Rates) -> Rules {
         rates: rates(written),
         networks: Networks::default(),
         limit: None,
+        shape: None,
         auth: None,
         trace: None,
         cache: None,

@@ -220,6 +220,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     }));
     add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
+    add(rules.shape.as_ref().map(shape));
     add(some(rules.allow.len(), "network(s) allowed"));
     add(some(rules.deny.len(), "network(s) denied"));
     add(rules.body_max.map(|max| format!("body up to {max} bytes")));

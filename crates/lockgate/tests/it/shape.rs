@@ -2,6 +2,8 @@
 //!
 //! A rate is only ever too fast: that it takes longer on a busy machine is no failure.
 
+mod sites;
+
 use std::time::{Duration, Instant};
 
 use lockgate_testkit::{Lockgate, Origin, Serving, Wire, bytes};

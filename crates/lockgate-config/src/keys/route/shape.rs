@@ -12,7 +12,9 @@ pub(in super::super) const SHAPE: Key = Key::new(
     "The rates that bytes are held to, in and out each: what comes faster is not refused, but read later, so that whoever \
      sends it is held up. The short form is `per_connection`. What may be saved while nothing moves is a twentieth of a \
      second's worth, or a packet. Those who share a rate have their turns in the order of asking. Bytes are those of what \
-     is carried, without TLS. Who is held up is neither idle nor slow.",
+     is carried, without TLS; of sites they are those of bodies, and of what WebSockets carry, while heads and answers of our own \
+     are free. Who is held up is neither idle nor slow. A path that inherits it shares its rates with its site; one \
+     that has its own has nothing of its site's.",
 );
 
 const BOTH: Kind = Either(&[Rate, Table(DIRECTIONS)]);
@@ -23,15 +25,15 @@ const SHAPE_KEYS: &[Key] = &[
         BOTH,
         Absent("no limit"),
         r#"{ in = "1MB/s", out = "10MB/s" }"#,
-        "For each connection of a client, all that it carries together.",
+        "For each connection of a client: all requests on it together.",
     ),
     Key::new(
         "per_client",
         BOTH,
         Absent("no limit"),
         r#""20MB/s""#,
-        "For all connections of one client address together (IPv6: each /64), whichever worker has them. Clients over \
-         Unix sockets have no address, and are not held to it.",
+        "For all connections of one client address together (IPv6: each /64), whichever worker has them. For sites \
+         the client is who `trusted` proxies say. Clients over Unix sockets have no address, and are not held to it.",
     ),
     Key::new(
         "total",

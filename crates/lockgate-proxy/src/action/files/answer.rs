@@ -27,6 +27,7 @@ use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure};
+use crate::shaping::give_back;
 use crate::transform::compress;
 
 /// The fields that make an answer another than the usual one.
@@ -340,7 +341,8 @@ impl Files {
         answer: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), Failure> {
-        let Exchange { request, guard, down, outcome, .. } = exchange;
+        let Exchange { request, guard, down, outcome, shapers, .. } = exchange;
+        let mut shaper = shapers.as_mut().and_then(|shapers| shapers.sent.as_mut());
         let worker = request.worker;
         let fields = &mut answer.fields;
         if let Some(cors) = &request.rules.cors {
@@ -373,10 +375,14 @@ impl Files {
         outcome.status = answer.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
-            let polled = delivery.poll(cx, *down, self, guard.clock().now());
+            let polled = delivery.poll(cx, *down, self, guard.clock().now(), shaper.as_deref_mut());
             watch.meter.sent.set(before + down.moved());
-            // While the disk is what is waited for, the client is not to blame.
-            watch.waits(if delivery.reads() { Waiting::Otherwise } else { Waiting::ForRoom });
+            let held = shaper.as_deref_mut().is_some_and(|shaper| {
+                give_back(shaper, &watch.meter);
+                shaper.is_waited_for()
+            });
+            // While the disk is what is waited for, or the rate, the client is not to blame.
+            watch.waits(if held || delivery.reads() { Waiting::Otherwise } else { Waiting::ForRoom });
             std::task::Poll::Ready(ready!(polled))
         }));
         let delivered = delivered.await;

@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes};
 use lockgate_content::coding::Encoder;
 use lockgate_http::coding::Coding;
 use lockgate_net::files::{self as disk, Errno, Wait};
+use lockgate_net::shape::Shaper;
 use lockgate_net::threads::Threads;
 use tokio::sync::oneshot;
 
@@ -118,21 +119,45 @@ impl Delivery {
         self.reading.is_some()
     }
 
-    /// Moves it until all of it has left.
+    /// Whether something can move now, as far as is known: not while the disk is waited for.
+    fn is_ready(&self) -> bool {
+        !self.piece.is_empty() || (!self.parts.is_empty() && self.reading.is_none())
+    }
+
+    /// Moves it, as far as `shaper` lets it go, until all of it has left.
     pub(super) fn poll<D: Downstream>(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut D,
         files: &Files,
         now: u64,
+        mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), Broken>> {
         for _ in 0..TURNS {
             if down.is_taken() {
                 return down.poll_flush(cx).map_err(Broken::from);
             }
+            let mut allowed = usize::MAX;
+            if let Some(shaper) = shaper.as_deref_mut()
+                && self.is_ready()
+            {
+                let Poll::Ready(granted) = shaper.poll(cx) else {
+                    // What was gathered does not wait for it.
+                    ready!(down.poll_flush(cx))?;
+                    return Poll::Pending;
+                };
+                allowed = granted;
+            }
+            let before = down.moved();
             if !self.piece.is_empty() {
-                let taken = ready!(down.poll_share(cx, &self.piece, self.parts.is_empty()))?;
+                let last = self.parts.is_empty();
+                let taken = if self.piece.len() <= allowed {
+                    ready!(down.poll_share(cx, &self.piece, last))?
+                } else {
+                    ready!(down.poll_share(cx, &self.piece.slice(..allowed), false))?
+                };
                 self.piece.advance(taken);
+                spend(shaper.as_deref_mut(), taken);
                 continue;
             }
             match self.parts.front_mut() {
@@ -141,7 +166,11 @@ impl Delivery {
                     self.piece = std::mem::take(bytes);
                     self.parts.pop_front();
                 }
-                Some(Part::File { .. }) => ready!(self.poll_file(cx, down, files, now))?,
+                Some(Part::File { .. }) => {
+                    let polled = self.poll_file(cx, down, files, now, allowed);
+                    spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
+                    ready!(polled)?;
+                }
                 Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, files))?,
             }
         }
@@ -156,6 +185,7 @@ impl Delivery {
         down: &mut D,
         files: &Files,
         now: u64,
+        allowed: usize,
     ) -> Poll<Result<(), Broken>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
         let Some(Part::File { file, coding, offset, len }) = self.parts.front_mut() else {
@@ -185,8 +215,9 @@ impl Delivery {
                     self.piece.len() as u64
                 }
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
-                    let part = (descriptor.as_fd(), *offset, usize::try_from(wanted).unwrap_or(usize::MAX));
-                    match ready!(down.poll_file(cx, part, last && wanted == *len))? {
+                    let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
+                    let part = (descriptor.as_fd(), *offset, here);
+                    match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
                         None => match read(descriptor, *offset, wanted.min(self.step), Wait::No) {
                             // It may have been written over since it was looked at.
@@ -260,6 +291,12 @@ impl Delivery {
         };
         self.reading = Some(files.compressors.go_on(job).map_err(|_| Broken::Busy)?);
         Poll::Ready(Ok(()))
+    }
+}
+
+fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
+    if let Some(shaper) = shaper {
+        shaper.spend(bytes);
     }
 }
 

@@ -20,6 +20,7 @@ use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
 use crate::h1;
+use crate::shaping::Held;
 use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Cors, Origin, Public};
@@ -76,6 +77,10 @@ impl Proxy {
         let (guard, rules) = (exchange.guard, exchange.request.rules);
         self.whole.map_or_else(|| guard.settle(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
+        let (mut received, mut sent) = match &mut exchange.shapers {
+            Some(shapers) => (shapers.received.as_mut(), shapers.sent.as_mut()),
+            None => (None, None),
+        };
         let before = guard.watch().meter.sent.get();
         let mut delivering = true;
         // What of the body has gone since the answer was all there.
@@ -84,7 +89,7 @@ impl Proxy {
         replay.settle();
         let exchanged = guard.within(poll_fn(|cx| {
             if uploading {
-                match upload::poll(cx, guard, rules, down, up, replay) {
+                match upload::poll(cx, guard, rules, down, up, replay, received.as_deref_mut()) {
                     Poll::Ready(Err(Upload::Client(failure))) if delivering => {
                         return Poll::Ready(Err(failure));
                     }
@@ -94,10 +99,19 @@ impl Proxy {
                 }
             }
             if delivering {
-                let pumped = match &mut transformation {
-                    None => poll_pump(cx, up, down, &rules.headers, |_| {}),
-                    Some(transformation) => {
+                let meter = &guard.watch().meter;
+                let pumped = match (&mut transformation, sent.as_deref_mut()) {
+                    (None, None) => poll_pump(cx, up, down, &rules.headers, |_| {}),
+                    (None, Some(shaper)) => {
+                        poll_pump(cx, &mut Held::new(up, shaper, meter), down, &rules.headers, |_| {})
+                    }
+                    (Some(transformation), None) => {
                         poll_pump(cx, &mut transformation.of(up), down, &rules.headers, |_| {})
+                    }
+                    (Some(transformation), Some(shaper)) => {
+                        let mut changed = transformation.of(up);
+                        let mut changed = Held::new(&mut changed, shaper, meter);
+                        poll_pump(cx, &mut changed, down, &rules.headers, |_| {})
                     }
                 };
                 guard.watch().meter.sent.set(before + down.moved());

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
+use lockgate_net::shape::Shaper;
 
 use super::Proxy;
 use super::replay::Replay;
@@ -95,7 +96,9 @@ impl Proxy {
         }
         for _ in 0..INTERIM {
             let down = &mut *exchange.down;
-            match guard.within(poll_fn(|cx| asking.poll(cx, down, up, replay, answer))).await {
+            let mut shaper = exchange.shapers.as_mut().and_then(|shapers| shapers.received.as_mut());
+            let asked = poll_fn(|cx| asking.poll(cx, down, up, replay, shaper.as_deref_mut(), answer));
+            match guard.within(asked).await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
                 Err(cut) => return Err(Unanswered::cut(up, cut, asking.uploaded)),
@@ -146,10 +149,11 @@ impl Asking<'_> {
         down: &mut impl Downstream,
         up: &mut Wire,
         replay: &mut Replay,
+        shaper: Option<&mut Shaper>,
         answer: &mut ResponseHead,
     ) -> Poll<Result<(), Unanswered>> {
         if !self.uploaded
-            && let Err(failure) = self.upload(cx, down, up, replay)
+            && let Err(failure) = self.upload(cx, down, up, replay, shaper)
         {
             return Poll::Ready(Err(Unanswered::end(failure)));
         }
@@ -179,8 +183,9 @@ impl Asking<'_> {
         down: &mut impl Downstream,
         up: &mut Wire,
         replay: &mut Replay,
+        shaper: Option<&mut Shaper>,
     ) -> Result<(), Failure> {
-        match upload::poll(cx, self.guard, self.rules, down, up, replay) {
+        match upload::poll(cx, self.guard, self.rules, down, up, replay, shaper) {
             Poll::Ready(Err(Upload::Client(failure))) => return Err(failure),
             Poll::Ready(done) => {
                 if let Err(Upload::Broken(error)) = done {

@@ -2,10 +2,13 @@
 
 use std::task::{Context, Poll, ready};
 
+use lockgate_net::shape::Shaper;
+
 use super::replay::Replay;
 use crate::body::{self, Sink, Source, WriteError, poll_pump};
 use crate::clock::{Guard, Waiting};
 use crate::exchange::Failure;
+use crate::shaping::Held;
 use crate::site::Rules;
 
 /// Why the request's body did not arrive.
@@ -24,6 +27,7 @@ pub(super) fn poll(
     down: &mut impl Source,
     up: &mut impl Sink,
     replay: &mut Replay,
+    shaper: Option<&mut Shaper>,
 ) -> Poll<Result<(), Upload>> {
     let broken = |error: WriteError| Upload::Broken(error.to_string());
     while let Some(data) = replay.again() {
@@ -33,7 +37,14 @@ pub(super) fn poll(
     }
     let meter = &guard.watch().meter;
     let before = down.taken();
-    let pumped = poll_pump(cx, down, up, &rules.request_headers, |data| replay.keep(data));
+    let keep = |data: &[u8]| replay.keep(data);
+    let (pumped, held) = match shaper {
+        None => (poll_pump(cx, down, up, &rules.request_headers, keep), false),
+        Some(shaper) => {
+            let pumped = poll_pump(cx, &mut Held::new(down, shaper, meter), up, &rules.request_headers, keep);
+            (pumped, shaper.is_waited_for())
+        }
+    };
     meter.received.set(meter.received.get() + down.taken() - before);
     match pumped {
         Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
@@ -42,8 +53,8 @@ pub(super) fn poll(
         }
         Poll::Ready(Err(body::Fault::Sink(error))) => Poll::Ready(Err(broken(error))),
         Poll::Pending => {
-            // While the endpoint takes nothing, the client is not to blame.
-            let waiting = if up.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
+            // While the endpoint takes nothing, or we take nothing for its rate, the client is not to blame.
+            let waiting = if held || up.is_blocked() { Waiting::Otherwise } else { Waiting::ForBody };
             guard.watch().waits(waiting);
             Poll::Pending
         }

@@ -57,6 +57,7 @@ impl<'s> Serving<'s> {
                 private: &RefCell::default(),
                 introduction: &|version| self.introduce(version, addresses),
                 wish,
+                shapers: None,
                 cells: worker.cells.http.site(seen.site.map(|site| sites.sites[site].place)),
                 began: Instant::now(),
                 keep: false,

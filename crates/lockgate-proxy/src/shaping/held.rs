@@ -1,0 +1,78 @@
+//! A body that is held to a rate on its way.
+
+use std::task::{Context, Poll, ready};
+
+use lockgate_http::fields::Fields;
+use lockgate_net::relay::Meter;
+use lockgate_net::shape::Shaper;
+
+use crate::body::{ReadError, Source};
+
+/// A source of which no more is seen than may move. What is left of that when it is dropped, others may move.
+pub struct Held<'a, S> {
+    source: &'a mut S,
+    shaper: &'a mut Shaper,
+    meter: &'a Meter,
+    granted: usize,
+}
+
+impl<'a, S: Source> Held<'a, S> {
+    /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in `meter`.
+    pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
+        Self { source, shaper, meter, granted: 0 }
+    }
+}
+
+impl<S> Drop for Held<'_, S> {
+    fn drop(&mut self) {
+        give_back(self.shaper, self.meter);
+    }
+}
+
+/// Nothing more moves in this turn: what is left of it is for others.
+pub fn give_back(shaper: &mut Shaper, meter: &Meter) {
+    shaper.give_back();
+    meter.held_for.set(meter.held_for.get() + shaper.take_waited());
+}
+
+impl<S: Source> Source for Held<'_, S> {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        ready!(self.source.poll_data(cx))?;
+        // Asked only when there is something: who has nothing to say must not take what others could use.
+        if !self.source.data().is_empty() {
+            self.granted = ready!(self.shaper.poll(cx));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        let data = self.source.data();
+        &data[..data.len().min(self.granted)]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.shaper.spend(count);
+        self.granted -= count;
+        self.source.consume(count);
+    }
+
+    fn is_last(&self) -> bool {
+        self.source.data().len() <= self.granted && self.source.is_last()
+    }
+
+    fn is_over(&self) -> bool {
+        self.source.is_over()
+    }
+
+    fn taken(&self) -> u64 {
+        self.source.taken()
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        self.source.trailers()
+    }
+
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        self.source.settle(cx);
+    }
+}
