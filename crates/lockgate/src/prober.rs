@@ -123,9 +123,12 @@ impl Probe {
     }
 
     async fn check_once(&self, member: &Member, health: &mut Health) {
-        if member.endpoint().is_vacant() {
-            // Who comes next is somebody else.
+        let is_vacant = member.endpoint().is_vacant();
+        // Who is there next, or was raised by somebody else, is somebody else.
+        if is_vacant || !health.is_up() && member.is_up() {
             *health = Health::new(self.check.fall, self.check.rise);
+        }
+        if is_vacant {
             self.finding.why.store(None);
             return self.finding.took.store(NOT_YET, Ordering::Release);
         }

@@ -40,7 +40,7 @@ const ENDPOINTS_KEY: Key = Key::new(
      `\"srv:_app._tcp.example.internal\"` stands for up to 32 endpoints that come and go as the SRV records of that name \
      (RFC 2782) do, which are looked for again after their TTL, at the latest after 30 s: by their weights, those of the best \
      priority, and of the others, as backups, when none of these is up. In logs and metrics they are called by a number behind the \
-     name. Where the name does not resolve, the last ones stay.",
+     name, which is taken as a whole, without search domains. Where it does not resolve, the last ones stay.",
 );
 
 pub(super) const POOL: &[Key] = &[
