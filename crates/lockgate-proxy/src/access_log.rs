@@ -12,6 +12,7 @@
 //! | `listener` | the address that accepted it, as configured |
 //! | `client`, `client_port` | the true client's address: from the PROXY header where one is expected, else the peer's; `"unix"` has no port |
 //! | `peer`, `peer_port` | who connected to us |
+//! | `request`, `host`, `user` | of an upgrade or a tunnel: the id of the request that opened it, and what that says of host and user |
 //! | `sni` | the server name that the client asked for |
 //! | `alpn`, `tls_version`, `cipher` | what was negotiated |
 //! | `resumed` | whether an earlier TLS session was resumed |
@@ -196,6 +197,8 @@ pub struct Record<'a> {
     pub client: Address,
     /// Who connected to us.
     pub peer: Address,
+    /// The request that it began with, where it is an upgrade or a tunnel.
+    pub opened: Option<OpenedBy<'a>>,
     /// The server name of the ClientHello.
     pub sni: Option<&'a str>,
     /// The protocol agreed on by ALPN.
@@ -228,6 +231,20 @@ pub struct Record<'a> {
     pub detail: Option<&'a str>,
 }
 
+/// Most bytes of a host that are written.
+const HOST: usize = 512;
+
+/// A request after which its connection spoke something else.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenedBy<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Host and port that it asked for.
+    pub host: &'a [u8],
+    /// Who asked, if a password said so.
+    pub user: Option<&'a str>,
+}
+
 impl Record<'_> {
     /// Appends its line; allocates only when `out` must grow.
     ///
@@ -255,6 +272,11 @@ impl Record<'_> {
         fields.text(key!("listener"), self.listener);
         fields.address([key!("client"), key!("client_port")], self.client, mask);
         fields.address([key!("peer"), key!("peer_port")], self.peer, mask);
+        if let Some(OpenedBy { id, host, user }) = self.opened {
+            fields.text(key!("request"), id);
+            fields.some_bytes(key!("host"), Some(host), HOST);
+            fields.some_text(key!("user"), user);
+        }
         fields.some_text(key!("sni"), self.sni);
         fields.some_text(key!("alpn"), self.alpn);
         fields.some_text(key!("tls_version"), self.tls_version);
@@ -291,6 +313,7 @@ mod tests {
             listener: ":8443",
             client: ip("203.0.113.9:41022"),
             peer: ip("192.0.2.7:51034"),
+            opened: None,
             sni: Some("app.example.com"),
             alpn: Some("h2"),
             tls_version: Some("TLSv1.3"),
@@ -335,6 +358,15 @@ mod tests {
         let mut out = Vec::new();
         record.write(&mut out, &mut Stamps::default(), format, mask);
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_a_request_has_opened_is_told_with_it() {
+        let opened = OpenedBy { id: "0123", host: b"a.test:443", user: Some("alice") };
+        let line = line(&Record { opened: Some(opened), ..plain() }, MaskIp::Keep);
+        let expected =
+            r#""peer":"unix","request":"0123","host":"a.test:443","user":"alice","received_bytes""#;
+        assert!(line.contains(expected), "{line}");
     }
 
     #[test]

@@ -17,12 +17,13 @@ use lockgate_http::forwarding::{Client, Onward};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead, Version};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
-use crate::access_log::{Cause, Side};
+use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
 use crate::body::{ReadError, Sink, Source, WriteError};
 use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::Share;
 use crate::metrics::http::SiteCells;
+use crate::request_id::RequestId;
 use crate::route::Pattern;
 use crate::shaping::Shapers;
 use crate::site::Rules;
@@ -225,6 +226,26 @@ pub struct Switched {
     pub shares: Shares,
     /// What it may move, if its rate is limited: what its request might.
     pub shapers: Option<Box<Shapers>>,
+    /// The request that opened it, for the log, once that is over.
+    pub opener: Option<Box<Opener>>,
+}
+
+/// The request by which HTTP has ended, for the line of what came after it.
+#[derive(Debug)]
+pub struct Opener {
+    /// Its id.
+    pub id: RequestId,
+    /// Host and port that it asked for.
+    pub host: Box<[u8]>,
+    /// Who asked, if a password said so.
+    pub user: Option<Arc<str>>,
+}
+
+impl Opener {
+    /// As the log has it.
+    pub fn told(&self) -> OpenedBy<'_> {
+        OpenedBy { id: self.id.as_str(), host: &self.host, user: self.user.as_deref() }
+    }
 }
 
 /// What a tunnel takes of what may be there at once.
@@ -254,7 +275,7 @@ impl Switched {
     pub fn of(lease: Lease, idle: Duration) -> Self {
         let (up, hold, in_flight) = lease.into_parts();
         let bounds = Bounds { idle, keepalive: None, lifetime: None, bytes: None };
-        Self { up, hold, in_flight, bounds, shares: Shares::default(), shapers: None }
+        Self { up, hold, in_flight, bounds, shares: Shares::default(), shapers: None, opener: None }
     }
 }
 

@@ -87,8 +87,15 @@ impl Connect {
         let shares = self.shares(exchange.request.values.client, user)?;
         let (up, endpoint) = self.reach(exchange, &host, port).await?;
         let (hold, in_flight) = (endpoint.count(), endpoint.begin());
-        let switched =
-            Switched { up: Wire::H1(up), hold, in_flight, bounds: self.bounds, shares, shapers: None };
+        let switched = Switched {
+            up: Wire::H1(up),
+            hold,
+            in_flight,
+            bounds: self.bounds,
+            shares,
+            shapers: None,
+            opener: None,
+        };
         exchange.switch(&ResponseHead::of(200), switched).await
     }
 

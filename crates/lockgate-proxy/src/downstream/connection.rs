@@ -23,7 +23,7 @@ use crate::access_log::{Address, Cause, Record, Side};
 use crate::action::relay::{Client, Introduction, JoinError, join};
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
-use crate::exchange::Failure;
+use crate::exchange::{Failure, Opener};
 use crate::limits::{self, Permit};
 use crate::metrics::ListenerCells;
 use crate::shaping::Shape;
@@ -64,6 +64,8 @@ pub(super) struct Connection {
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
+    /// The last of them, where it was the end of HTTP.
+    pub(super) opener: Option<Box<Opener>>,
     _permit: Permit,
 }
 
@@ -131,6 +133,7 @@ impl Connection {
             endpoint: None,
             spoke: false,
             exchanges: Cell::new(0),
+            opener: None,
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -509,7 +512,14 @@ impl Connection {
     }
 
     /// Writes the line of a tunnel that has been one of its streams: over HTTP/1 it would have been a connection.
-    pub(super) fn tunnelled(&self, began: Instant, hold: &Hold, meter: &Meter, ending: &Ending) {
+    pub(super) fn tunnelled(
+        &self,
+        began: Instant,
+        opener: Option<&Opener>,
+        hold: &Hold,
+        meter: &Meter,
+        ending: &Ending,
+    ) {
         let Some(log) = &mut *self.worker.log.borrow_mut() else { return };
         let took = began.elapsed();
         log.write(&Record {
@@ -517,6 +527,7 @@ impl Connection {
             handshake: None,
             duration: took,
             endpoint: Some(&hold.endpoint().label),
+            opened: opener.map(Opener::told),
             ..self.record(ending, meter.received.get(), meter.sent.get())
         });
     }
@@ -529,6 +540,7 @@ impl Connection {
             listener: &self.listener.name,
             client: address(self.client),
             peer: address(self.peer),
+            opened: self.opener.as_deref().map(Opener::told),
             sni: self.server_name.as_deref(),
             alpn: negotiated
                 .and_then(|agreed| agreed.alpn.as_deref())

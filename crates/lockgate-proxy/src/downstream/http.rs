@@ -84,7 +84,8 @@ impl Connection {
                     return Served::Over(ending);
                 }
                 Next::Tunnel { switched, site } => {
-                    let Switched { up, hold, in_flight, bounds, shares, shapers } = *switched;
+                    let Switched { up, hold, in_flight, bounds, shares, shapers, opener } = *switched;
+                    self.opener = opener;
                     self.endpoint = Some(hold);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);

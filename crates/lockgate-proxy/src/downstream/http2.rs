@@ -410,7 +410,8 @@ impl Streams {
         site: Option<usize>,
     ) {
         // The endpoint counts it for as long as it lasts.
-        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares, shapers } = switched;
+        let Switched { mut up, hold, in_flight: _in_flight, bounds, shares: _shares, shapers, opener } =
+            switched;
         let cells = self.connection.worker.cells.http.site(site);
         if let (Some(idle), Wire::H1(link)) = (bounds.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
@@ -428,7 +429,8 @@ impl Streams {
             }
             _ => stream.reset(Reason::CANCEL),
         }
-        self.connection.tunnelled(began, &hold, &guard.watch().meter, &over(ended));
+        let meter = &guard.watch().meter;
+        self.connection.tunnelled(began, opener.as_deref(), &hold, meter, &over(ended));
     }
 
     /// Answers what is no request.

@@ -31,7 +31,7 @@ use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::clock::{Guard, Waiting};
-use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
+use crate::exchange::{Downstream, Exchange, Failure, Opener, Request, Switched};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::shaping::{Shape, Shaped, Shapers};
@@ -370,7 +370,9 @@ impl<'s> Serving<'s> {
             Ok(()) => seen.sent = down.moved(),
         }
         match seen.outcome.switched.take() {
-            Some(switched) => {
+            Some(mut switched) => {
+                let host = asked(head).map_or(&b""[..], |asked| asked.host).into();
+                switched.opener = Some(Box::new(Opener { id: seen.id, host, user: seen.user.clone() }));
                 let site = seen.site.map(|site| self.sites.sites[site].place);
                 Next::Tunnel { switched, site }
             }

@@ -40,8 +40,12 @@ fn bytes_pass_both_ways_until_both_have_ended_and_there_are_two_lines_in_the_log
     drop((upstream, down));
     client.expect("last");
     client.expect_end();
+    let opened = line;
     let line = gate.next_line();
     for (field, expected) in [
+        ("id", opened["connection"].clone()),
+        ("request", opened["id"].clone()),
+        ("host", origin.address().into()),
         ("received_bytes", Value::from(3_000_000)),
         ("sent_bytes", 2_000_004.into()),
         ("endpoint", origin.address().into()),

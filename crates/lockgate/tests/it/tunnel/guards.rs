@@ -69,7 +69,8 @@ fn a_password_is_asked_for_by_407_and_whose_it_was_is_in_the_log() {
     let line = gate.next_line();
     assert_eq!((&line["status"], &line["user"]), (&200.into(), &"alice".into()), "{line}");
     drop(client);
-    gate.next_line();
+    let end = gate.next_line();
+    assert_eq!((&end["user"], &end["request"]), (&"alice".into(), &line["id"]), "{end}");
     let ended = gate.stop();
     for secret in ["YWxpY2U6", "sesame"] {
         assert!(!ended.stdout.contains(secret) && !ended.stderr.contains(secret), "{secret} is in a log");

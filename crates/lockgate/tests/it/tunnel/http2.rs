@@ -98,7 +98,13 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
             (&one.address().into(), &200_000.into()),
             "{line}"
         );
-        assert_eq!(line["cause"], "client_closed", "{line}");
+        assert_eq!(
+            (&line["cause"], &line["host"]),
+            (&"client_closed".into(), &one.address().into()),
+            "{line}"
+        );
+        let opened = gate.line("the request", |line| line["target"] == one.address());
+        assert_eq!(line["request"], opened["id"], "{line}");
         second.send("still", true);
         at_second.expect("still");
     }
