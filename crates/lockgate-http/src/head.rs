@@ -60,6 +60,8 @@ pub struct RequestHead {
     pub method: Method,
     /// Which HTTP the client speaks.
     pub version: Version,
+    /// Whether its `:scheme` is https; `None` in HTTP/1, and of CONNECT, which have none (RFC 9113 §8.3.1, §8.5).
+    pub secure: Option<bool>,
     /// Its fields.
     pub fields: Fields,
     pub(crate) method_name: Span,
@@ -90,6 +92,7 @@ impl RequestHead {
         self.fields.hold(method);
         self.fields.hold(target);
         self.version = version;
+        self.secure = None;
         self.method = Method::of(method);
         self.method_name = Span::new(0..method.len());
         self.target = Span::new(method.len()..method.len() + target.len());
@@ -101,6 +104,7 @@ impl Default for RequestHead {
         Self {
             method: Method::Other,
             version: Version::Http11,
+            secure: None,
             fields: Fields::default(),
             method_name: Span::default(),
             target: Span::default(),

@@ -153,7 +153,7 @@ fn request_line(text: &[u8], head: &mut RequestHead) -> Result<Option<usize>, He
         [] | [b'\r'] => return Ok(None),
         &[byte, ..] => return Err(misplaced(byte, HeadError::FirstLine)),
     }
-    head.version = version;
+    (head.version, head.secure) = (version, None);
     head.method = Method::of(&text[..method]);
     head.method_name = Span::new(0..method);
     head.target = Span::new(target..after_target);

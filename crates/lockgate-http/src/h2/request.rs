@@ -43,6 +43,7 @@ pub fn request<'a>(
     pseudo.take(&mut room).map_err(|_| HeadError::TargetTooLong)?;
     let asked = pseudo.asked()?;
     head.begin(Version::Http2, asked.method, asked.target);
+    head.secure = pseudo.scheme.map(|scheme| is(b"https", scheme));
     let mut authority = pseudo.authority.map(authority).transpose()?;
     if let Some(value) = pseudo.authority {
         add(&mut head.fields, b"Host", value, Some(Known::Host), limits)?;

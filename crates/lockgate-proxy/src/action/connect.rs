@@ -99,7 +99,7 @@ impl Connect {
         exchange.switch(&ResponseHead::of(200), switched).await
     }
 
-    /// Forwards a request in absolute-form to whom it names, over a connection of its own.
+    /// Forwards a request for a URL, in absolute-form or by the fields of HTTP/2, to whom it names, over a connection of its own.
     ///
     /// # Errors
     /// As [`Self::run`], and where there is no answer or not the whole of it.
@@ -109,7 +109,7 @@ impl Connect {
         exchange: &mut Exchange<'_, D>,
     ) -> Result<(), Failure> {
         let asked = &exchange.request.asked;
-        let (host, port) = match (asked.secure, asked.authority) {
+        let (host, port) = match (asked.secure.or(exchange.request.head.secure), asked.authority) {
             (Some(false), Some(authority)) => {
                 (authority.name().into_owned(), authority.port.unwrap_or(HTTP_PORT))
             }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding::{self, Client, Recipient};
-use lockgate_http::head::{Method, RequestHead, Version};
+use lockgate_http::head::{Method, RequestHead};
 use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
@@ -254,9 +254,7 @@ impl<'s> Serving<'s> {
             (Action::Proxy(proxy), Recipient::Next, _) => Some(Elsewhere::Endpoint(proxy)),
             (Action::Connect(connect), _, Method::Connect) => Some(Elsewhere::Target(connect)),
             (Action::Connect(connect), Recipient::Next, method) if method != Method::Trace => {
-                // HTTP/2 would have us tell by the scheme alone, which its heads do not keep.
-                let forward = connect.forward.as_ref().filter(|_| head.version < Version::Http2);
-                forward.map(|forward| Elsewhere::Forward(connect, forward))
+                connect.forward.as_ref().map(|forward| Elsewhere::Forward(connect, forward))
             }
             (Action::Files(files), _, Method::Get | Method::Head) => Some(Elsewhere::Folder(files)),
             _ => None,
@@ -316,8 +314,7 @@ impl<'s> Serving<'s> {
                 return Err(Refusal { allow: FILES.to_owned(), ..Refusal::of(Fault::MethodNotAllowed) });
             }
             Action::Connect(connect) => {
-                let forwards = connect.forward.is_some() && head.version < Version::Http2;
-                let allow = if forwards { FORWARDED } else { TUNNELS }.to_owned();
+                let allow = if connect.forward.is_some() { FORWARDED } else { TUNNELS }.to_owned();
                 return Err(Refusal { allow, ..Refusal::of(Fault::MethodNotAllowed) });
             }
             // RFC 9110 §9.3.8 would have us show the request to whoever sent it, and with it what scripts of a page must

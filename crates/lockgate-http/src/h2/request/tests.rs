@@ -49,6 +49,23 @@ fn is(text: &str) -> Result<String, HeadError> {
 }
 
 #[test]
+fn the_scheme_is_kept_where_there_is_one() {
+    for (pseudo, secure) in [
+        (GET, Some(true)),
+        (Pseudo { scheme: Some(b"HTTP"), ..GET }, Some(false)),
+        (CONNECT, None),
+        (WEBSOCKET, Some(true)),
+    ] {
+        assert_eq!(read(&pseudo, &[]).unwrap().secure, secure, "{pseudo:?}");
+    }
+    // Of what the head was used for before nothing is left.
+    let mut head = read(&GET, &[]).unwrap();
+    let plain = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
+    parse::request(plain, &mut Progress::default(), &LIMITS, &mut head).unwrap().unwrap();
+    assert_eq!(head.secure, None);
+}
+
+#[test]
 fn a_request_is_one_of_http_1() {
     let head = read(&GET, &[(b"x-b", b"1"), (b"accept", b""), (b"x-a", b"z\tz \xff")]).unwrap();
     assert_eq!((head.method, head.method_name(), head.target()), (Method::Get, &b"GET"[..], &b"/a?b"[..]));

@@ -1,5 +1,6 @@
 //! What a proxy is asked for without a tunnel: requests for `http:` URLs, in absolute-form (RFC 9112 §3.2.2).
 
+use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Message, Origin};
 
 use super::{connect, talk, tunnels};
@@ -128,6 +129,24 @@ fn curl_asks_for_http_without_a_tunnel() {
         .expect("curl is there");
     let said = String::from_utf8_lossy(&curl.stdout);
     assert_eq!(said, "GET /page?q HTTP/1.1", "{}", String::from_utf8_lossy(&curl.stderr));
+}
+
+#[test]
+fn over_http_2_the_scheme_says_what_is_asked_for() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&forwarding("protocols = [\"h2c\"]"));
+    let client = Client::connect(gate.address());
+    let request = |url: String| http::Request::post(url).body(()).unwrap();
+    let mut exchange = client.begin(request(format!("http://{}/a?b", origin.address())), false);
+    exchange.send("body", true);
+    let (mut upstream, got) = got(&origin);
+    assert_eq!((got.first_line(), got.text()), ("POST /a?b HTTP/1.1", "body"));
+    assert_eq!((got.field("host"), got.field("via")), (Some(&*origin.address()), Some("2.0 lockgate")));
+    upstream.send(OK);
+    let answer = exchange.answer();
+    assert_eq!((answer.status, answer.text()), (200, "ok"));
+    assert_eq!(client.begin(request(format!("https://{}/", origin.address())), true).answer().status, 501);
+    assert_eq!(client.begin(request("http://127.0.0.1:0/".to_owned()), true).answer().status, 403);
 }
 
 #[test]
