@@ -5,7 +5,6 @@
 
 /// Keys and tables that are known but not in this version, by their path, with what helps meanwhile.
 const LATER: &[(&str, &str)] = &[
-    ("tunnel.*.shape", "remove it"),
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
     ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
     ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),

@@ -313,3 +313,23 @@ fn rates_of_bytes_are_for_both_directions_or_for_each() {
     assert_eq!(loaded.config.tcp[0].shape, None);
     assert!(loaded.warnings.to_string().contains("`shape` has no rate"), "{}", loaded.warnings);
 }
+
+#[test]
+fn tunnels_have_rates_of_their_own_and_of_users() {
+    let shape = |keys: &str| {
+        let loaded = load_in(&format!("[tunnel.\":1\"]\n{keys}\n"), &Environment::none());
+        (loaded.config.tunnels[0].shape.clone().unwrap(), loaded.warnings.to_string())
+    };
+    let some = NonZeroU64::new;
+    let both = |rate| Directions { received: some(rate), sent: some(rate) };
+    let auth = "auth = { basic = \"/etc/users\" }\n";
+    let (short, _) = shape("shape = \"1MB/s\"");
+    assert_eq!((short.per_connection, short.per_user), (both(1_000_000), Directions::default()));
+    let keys =
+        "shape = { per_tunnel = \"1MB/s\", per_client = \"2MB/s\", per_user = \"3MB/s\", total = \"4MB/s\" }";
+    let (long, said) = shape(&format!("{auth}{keys}"));
+    let rates = [long.per_connection, long.per_client, long.per_user, long.total];
+    assert_eq!(rates, [1, 2, 3, 4].map(|mega| both(mega * 1_000_000)));
+    assert!(!said.contains("per_user"), "{said}");
+    assert!(shape(keys).1.contains("`per_user` has no effect"));
+}

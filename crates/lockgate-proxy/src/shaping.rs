@@ -1,6 +1,6 @@
-//! The rates that the bytes of one table are held to: of each connection, of each client, of all.
+//! The rates that the bytes of one table are held to: of each connection, of each client, of each user, of all.
 //!
-//! Buckets of clients are in a table that workers share. Does not wait and does not move bytes: see `lockgate_net::shape`.
+//! Buckets of clients and users are in tables that workers share. Does not wait and does not move bytes: see `lockgate_net::shape`.
 
 mod held;
 
@@ -39,7 +39,8 @@ pub struct Directions {
 #[derive(Debug)]
 pub struct Shape {
     connection: Directions,
-    clients: Option<Shares<IpAddr>>,
+    clients: Option<Table<IpAddr>>,
+    users: Option<Table<Arc<str>>>,
     total: Pair,
 }
 
@@ -57,10 +58,10 @@ pub struct Shapers {
 }
 
 impl Shape {
-    /// Rates of each connection, of each client address (IPv6: each /64), and of all of them.
-    pub fn new(connection: Directions, client: Directions, total: Directions) -> Arc<Self> {
-        let clients = (client != Directions::default()).then(|| Shares::new(client));
-        Arc::new(Self { connection, clients, total: Pair::new(total) })
+    /// Rates of each connection, of each client address (IPv6: each /64), of each user, and of all of them.
+    pub fn new(connection: Directions, client: Directions, user: Directions, total: Directions) -> Arc<Self> {
+        let (clients, users) = (Table::of_some(client), Table::of_some(user));
+        Arc::new(Self { connection, clients, users, total: Pair::new(total) })
     }
 
     /// A new connection.
@@ -68,11 +69,20 @@ impl Shape {
         Shaped(Pair::new(self.connection))
     }
 
-    /// For something that a connection carries for this client; one without an address is held to no rate of clients.
-    pub fn shapers(&self, connection: &Shaped, client: Option<IpAddr>, line: &Rc<Line>) -> Shapers {
+    /// For something that a connection carries for this client, of this user. A client without an address is held to no
+    /// rate of clients, and nobody to none of users.
+    pub fn shapers(
+        &self,
+        connection: &Shaped,
+        client: Option<IpAddr>,
+        user: Option<&Arc<str>>,
+        line: &Rc<Line>,
+    ) -> Shapers {
+        let now = shape::now();
         let client = self.clients.as_ref().zip(client);
-        let client = client.map(|(clients, client)| clients.of(limits::client(client), shape::now()));
-        let chain = [Some(&connection.0), client.as_ref(), Some(&self.total)];
+        let client = client.map(|(clients, client)| clients.of(limits::client(client), now));
+        let user = self.users.as_ref().zip(user).map(|(users, user)| users.of(Arc::clone(user), now));
+        let chain = [Some(&connection.0), client.as_ref(), user.as_ref(), Some(&self.total)];
         let shaper = |bucket: fn(&Pair) -> Option<&Arc<Bucket>>| {
             let buckets: Box<[_]> = chain.iter().flatten().filter_map(|pair| bucket(pair)).cloned().collect();
             (!buckets.is_empty()).then(|| Shaper::new(buckets, line))
@@ -115,7 +125,7 @@ impl Pair {
 }
 
 /// Buckets of those who are told apart by `K`, for as long as they are used or not full again.
-struct Shares<K> {
+struct Table<K> {
     rates: Directions,
     hasher: RandomState,
     shards: Box<[Mutex<Shard<K>>]>,
@@ -127,7 +137,12 @@ struct Shard<K> {
     enough: usize,
 }
 
-impl<K: Hash + Eq> Shares<K> {
+impl<K: Hash + Eq> Table<K> {
+    /// One for these rates, if there are any.
+    fn of_some(rates: Directions) -> Option<Self> {
+        (rates != Directions::default()).then(|| Self::new(rates))
+    }
+
     fn new(rates: Directions) -> Self {
         let shard = || Mutex::new(Shard { pairs: HashMap::default(), enough: FEW });
         Self { rates, hasher: RandomState::default(), shards: (0..SHARDS).map(|_| shard()).collect() }
@@ -157,9 +172,9 @@ impl<K> Shard<K> {
     }
 }
 
-impl<K> fmt::Debug for Shares<K> {
+impl<K> fmt::Debug for Table<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shares").field("rates", &self.rates).finish_non_exhaustive()
+        f.debug_struct("Table").field("rates", &self.rates).finish_non_exhaustive()
     }
 }
 
@@ -175,7 +190,7 @@ mod tests {
     }
 
     fn carried(shape: &Shape, client: Option<&str>, line: &Rc<Line>) -> Shapers {
-        shape.shapers(&shape.connection(), client.and_then(|ip| ip.parse().ok()), line)
+        shape.shapers(&shape.connection(), client.and_then(|ip| ip.parse().ok()), None, line)
     }
 
     fn at_once(shapers: Shapers) -> usize {
@@ -200,7 +215,7 @@ mod tests {
     fn a_client_that_comes_again_finds_what_it_has_left() {
         run(|line| {
             // A packet in fifteen seconds: no time that a test takes fills that.
-            let shape = Shape::new(NONE, rate(100), NONE);
+            let shape = Shape::new(NONE, rate(100), NONE, NONE);
             let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
             assert_eq!(moved("192.0.2.1"), 1_500);
             assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
@@ -216,13 +231,13 @@ mod tests {
     #[test]
     fn the_rate_of_all_is_shared_and_that_of_a_connection_is_not() {
         run(|line| {
-            let shape = Shape::new(rate(100), NONE, NONE);
+            let shape = Shape::new(rate(100), NONE, NONE, NONE);
             for _ in 0..2 {
                 let connection = shape.connection();
-                let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, line)));
+                let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, None, line)));
                 assert_eq!(moved, [1_500, 0]);
             }
-            let shape = Shape::new(NONE, NONE, Directions { received: None, ..rate(100) });
+            let shape = Shape::new(NONE, NONE, NONE, Directions { received: None, ..rate(100) });
             assert!(carried(&shape, None, line).received.is_none());
             let moved = [(); 2].map(|()| at_once(carried(&shape, None, line)));
             assert_eq!(moved, [1_500, 0]);
@@ -232,7 +247,7 @@ mod tests {
     #[test]
     fn clients_that_have_left_are_forgotten_once_they_are_full_again() {
         let now = shape::now();
-        let shares = Shares::new(rate(1_000_000));
+        let shares = Table::new(rate(1_000_000));
         let used = shares.of(0_u32, now);
         for client in 1..100_000 {
             shares.of(client, now);
@@ -246,7 +261,7 @@ mod tests {
     fn a_flood_of_clients_that_leave_something_owed_is_bounded() {
         run(|line| {
             let now = shape::now();
-            let shares = Shares::new(rate(1));
+            let shares = Table::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares.of(client, now).sent.map(|bucket| Shaper::new([bucket], line));
                 at_once(Shapers { received: None, sent });

@@ -260,7 +260,12 @@ fn accept_proxy(written: config::AcceptProxy) -> AcceptProxy {
 /// The rates of one table.
 fn shape(written: &config::Shape) -> Arc<Shape> {
     let rates = |rates: config::Directions| Directions { received: rates.received, sent: rates.sent };
-    Shape::new(rates(written.per_connection), rates(written.per_client), rates(written.total))
+    Shape::new(
+        rates(written.per_connection),
+        rates(written.per_client),
+        rates(written.per_user),
+        rates(written.total),
+    )
 }
 
 fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {

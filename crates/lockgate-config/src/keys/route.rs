@@ -12,7 +12,7 @@ use super::pool::{PROTOCOL, PROXY_PROTOCOL, TYPE};
 use super::tcp::{ENDPOINTS, TLS_TO, TO};
 use super::{CONNECT, FALSE, Key, Kind, Names, OFF, RESPONSE, TUNNEL_IDLE};
 
-pub(super) use shape::SHAPE;
+pub(super) use shape::{SHAPE, TUNNEL_SHAPE};
 
 pub(super) const PROXY: Key = Key::new(
     "proxy",

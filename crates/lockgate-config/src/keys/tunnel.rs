@@ -2,7 +2,7 @@
 
 use super::Kind::{Bool, Duration, Either, False, List, Network, Path, Size, Table, TunnelRule, Word};
 use super::Unset::{Absent, Is, Required, Within};
-use super::route::{LIMIT, REALM};
+use super::route::{LIMIT, REALM, TUNNEL_SHAPE};
 use super::tls::SITE_TLS;
 use super::{AT_LEAST_1MS, CONNECT, COUNT, FALSE, HANDSHAKE, Key, OFF, TUNNEL_IDLE};
 
@@ -99,6 +99,7 @@ pub(super) const TUNNEL: &[Key] = &[
         r#""10GB""#,
         "After how many bytes a tunnel ends, both directions together. They are looked at ten times a second: what is quick has moved some more by then.",
     ),
+    TUNNEL_SHAPE,
     Key::new(
         "proxy_protocol",
         Word(&["v1", "v2"]),

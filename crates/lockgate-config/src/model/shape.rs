@@ -7,10 +7,12 @@ use crate::place::At;
 /// The rates of one table; at least one is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
-    /// Of each connection of a client.
+    /// Of each connection of a client; in a `[tunnel]` table of each tunnel.
     pub per_connection: Directions,
     /// Of all connections of one client address (IPv6: each /64).
     pub per_client: Directions,
+    /// Of each user of a `[tunnel]` table that asks for a password; else none.
+    pub per_user: Directions,
     /// Of all clients.
     pub total: Directions,
     /// Where it was written; a route that inherits it has that of its site, and shares its rates.

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
-    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Timeouts, Tls,
+    AcceptProxy, BasicAuth, Cidr, Host, ListenAddr, Protocol, ProxyVersion, RateLimit, Shape, Timeouts, Tls,
 };
 use crate::place::At;
 
@@ -45,6 +45,8 @@ pub struct Tunnel {
     pub max_lifetime: Option<Duration>,
     /// After how many bytes a tunnel ends, both ways together; `None` is never.
     pub max_bytes: Option<u64>,
+    /// The rates that bytes are held to; `None` is as they come.
+    pub shape: Option<Shape>,
     /// The PROXY header that is sent to the target.
     pub proxy_protocol: Option<ProxyVersion>,
     /// Whether requests for `http:` are forwarded too.

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use crate::check::Value;
 use crate::codes::Code;
+use crate::keys;
 use crate::model::{Directions, Shape};
 
 use super::{Resolver, View};
@@ -15,17 +16,30 @@ impl Resolver<'_> {
         let broken = written.value.is_broken();
         let mut long = view.section("shape");
         long.layers.truncate(1);
-        let (per_connection, per_client, total) = match written.value {
-            Value::Rate(rate) => (both(rate), Directions::default(), Directions::default()),
-            Value::Table(_) => (
-                directions(&long, "per_connection"),
-                directions(&long, "per_client"),
-                directions(&long, "total"),
-            ),
-            _ => return None,
+        let mut shape = Shape {
+            per_connection: Directions::default(),
+            per_client: Directions::default(),
+            per_user: Directions::default(),
+            total: Directions::default(),
+            at: written.at,
         };
-        let shape = Shape { per_connection, per_client, total, at: written.at };
-        if ![shape.per_connection, shape.per_client, shape.total].iter().all(|one| one.is_empty()) {
+        match written.value {
+            Value::Rate(rate) => shape.per_connection = both(rate),
+            Value::Table(_) => {
+                let each = if keys::find(long.keys, "per_tunnel").is_some() {
+                    "per_tunnel"
+                } else {
+                    "per_connection"
+                };
+                shape.per_connection = directions(&long, each);
+                shape.per_client = directions(&long, "per_client");
+                shape.per_user = directions(&long, "per_user");
+                shape.total = directions(&long, "total");
+            }
+            _ => return None,
+        }
+        let rates = [shape.per_connection, shape.per_client, shape.per_user, shape.total];
+        if !rates.iter().all(|one| one.is_empty()) {
             return Some(shape);
         }
         if !broken && !self.warned(Code::NoEffect, &shape.at) {

@@ -67,6 +67,14 @@ impl Resolver<'_> {
             let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write max_per_client";
             self.report.push_at(Code::NoEffect, &written.at, "`max_per_user` has no effect", why, cure);
         }
+        let shape = self.shape(&view);
+        if let (None, Some(shape)) = (&auth, &shape)
+            && !shape.per_user.is_empty()
+        {
+            let why = "there are no users without `auth`";
+            let cure = "add auth = { basic = \"/etc/lockgate/htpasswd\" }, or write per_client";
+            self.report.push_at(Code::NoEffect, &shape.at, "`per_user` has no effect", why, cure);
+        }
         let forward = view.on("forward");
         let usual = if forward { &[HTTPS, HTTP][..] } else { &[HTTPS] };
         let allow = match rules(&view, "allow", usual) {
@@ -95,6 +103,7 @@ impl Resolver<'_> {
                 Value::Size(bytes) => Some(bytes),
                 _ => None,
             },
+            shape,
             proxy_protocol: view.proxy_version("proxy_protocol"),
             forward,
             dns_ttl: view.section("dns").duration("ttl"),

@@ -434,7 +434,7 @@ impl Connection {
     /// Holds a relay to the rates of its table, if that has some.
     fn shape(&self, relay: &mut lockgate_net::relay::Relay, shape: Option<&Arc<Shape>>) {
         let Some(shape) = shape else { return };
-        let shapers = shape.shapers(&shape.connection(), self.client_ip(), &self.worker.line);
+        let shapers = shape.shapers(&shape.connection(), self.client_ip(), None, &self.worker.line);
         relay.shape(shapers.received, shapers.sent);
     }
 

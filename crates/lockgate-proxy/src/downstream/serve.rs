@@ -290,7 +290,7 @@ impl<'s> Serving<'s> {
                 wish,
                 private: &asking.private,
                 introduction: &|version| self.introduce(version, addresses),
-                shapers: route.rules.shape.as_ref().map(|shape| self.shapers(shape, seen.client)),
+                shapers: route.rules.shape.as_ref().map(|shape| self.shapers(shape, &route.action, seen)),
                 cells,
                 began: seen.began,
                 keep: *keep,
@@ -378,16 +378,21 @@ impl<'s> Serving<'s> {
         }
     }
 
-    /// What a request of `client` may move, of what its connection has left.
-    fn shapers(&self, shape: &Arc<Shape>, client: IpAddr) -> Box<Shapers> {
-        let client = (!client.is_unspecified()).then_some(client);
+    /// What a request may move, of what its connection has left. A tunnel is held to its rate on its own.
+    fn shapers(&self, shape: &Arc<Shape>, action: &Action, seen: &Seen<'_>) -> Box<Shapers> {
+        let client = (!seen.client.is_unspecified()).then_some(seen.client);
+        let line = &self.connection.worker.line;
+        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, seen.user.as_ref(), line));
+        if matches!(action, Action::Connect(_)) {
+            return of(&shape.connection());
+        }
         let mut shaped = self.asking.shaped.borrow_mut();
         let known = shaped.iter().position(|(known, _)| Arc::ptr_eq(known, shape));
         let known = known.unwrap_or_else(|| {
             shaped.push((Arc::clone(shape), shape.connection()));
             shaped.len() - 1
         });
-        Box::new(shape.shapers(&shaped[known].1, client, &self.connection.worker.line))
+        of(&shaped[known].1)
     }
 
     /// What templates may name.

@@ -18,7 +18,7 @@ use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::{heads, http2};
-use super::{Assembler, Planned, accept_proxy, address, options, pools, rules};
+use super::{Assembler, Planned, accept_proxy, address, options, pools, rules, shape};
 
 /// Names that one client may have looked up at once: half of what may hang before all wait. A browser that is opened with
 /// all of its tabs asks for fewer.
@@ -52,11 +52,12 @@ impl Assembler<'_> {
         };
         let auth = auth?.map(|auth| site::Auth::Basic(site::Basic { to: Gatekeeper::Proxy, ..auth }));
         let limit = tunnel.limit.as_ref().map(|limit| self.sites.guards.limit(limit));
+        let shape = tunnel.shape.as_ref().map(shape);
         let networks = Networks::new(&rules::networks(&tunnel.clients), &[]);
         let route = site::Route {
             name: String::new(),
             action: Action::Connect(Box::new(self.connect(tunnel))),
-            rules: Rules { networks, limit, auth, ..self.forwarded(tunnel) },
+            rules: Rules { networks, limit, auth, shape, ..self.forwarded(tunnel) },
         };
         let rule = route::Rule { method: None, pattern: Pattern::everything(), value: 0 };
         let any = SiteRoutes { hosts: vec![HostPattern::Any], routes: vec![rule] };

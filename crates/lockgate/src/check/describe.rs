@@ -37,7 +37,7 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         "balance": pool.and_then(balance),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
         "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
-        "shape": tcp.shape.as_ref().map(shape),
+        "shape": tcp.shape.as_ref().map(|one| shape(one, " a connection")),
         "timeouts": {
             "handshake": tcp.timeouts.handshake.as_secs_f64(),
             "connect": tcp.timeouts.connect.as_secs_f64(),
@@ -66,6 +66,7 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
             "max_per_user": tunnel.max_per_user,
             "max_lifetime": tunnel.max_lifetime.map(|limit| limit.as_secs_f64()),
             "max_bytes": tunnel.max_bytes,
+            "shape": tunnel.shape.as_ref().map(|one| shape(one, " a tunnel")),
             "proxy_protocol": tunnel.proxy_protocol.map(ProxyVersion::name),
             "dns_ttl": tunnel.dns_ttl.as_secs_f64(),
         },
@@ -220,7 +221,7 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     }));
     add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
-    add(rules.shape.as_ref().map(shape));
+    add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network(s) allowed"));
     add(some(rules.deny.len(), "network(s) denied"));
     add(rules.body_max.map(|max| format!("body up to {max} bytes")));
@@ -259,7 +260,7 @@ fn balance(pool: &Pool) -> Option<String> {
 }
 
 /// The rates that bytes are held to, in short.
-fn shape(shape: &Shape) -> String {
+fn shape(shape: &Shape, each: &str) -> String {
     let of = |who: &str, rates: Directions| {
         let rate = |way: &str, rate: Option<NonZeroU64>| rate.map(|rate| format!("{way} {rate} B/s{who}"));
         match (rates.received, rates.sent) {
@@ -268,8 +269,9 @@ fn shape(shape: &Shape) -> String {
         }
     };
     let each = [
-        of(" a connection", shape.per_connection),
+        of(each, shape.per_connection),
         of(" a client", shape.per_client),
+        of(" a user", shape.per_user),
         of(" in all", shape.total),
     ];
     each.concat().join(", ")

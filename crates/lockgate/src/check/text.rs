@@ -96,6 +96,9 @@ fn tunnels(listener: &Value) {
     if !deny.is_empty() {
         out!("  not to       {deny}");
     }
+    if let Some(shape) = tunnels["shape"].as_str() {
+        out!("  shaped       {shape}");
+    }
     out!(
         "  addresses    {}",
         if tunnels["private"] == true { "all" } else { "public, and networks above that are not" }

@@ -25,11 +25,11 @@ fn shaped(proxy: &str, shape: &str) -> String {
 }
 
 /// What `rate` bytes a second let through at the soonest, with what is saved at the beginning.
-fn least(bytes: u64, rate: u64) -> Duration {
+pub(crate) fn least(bytes: u64, rate: u64) -> Duration {
     Duration::from_millis((bytes - rate / 20) * 1_000 / rate)
 }
 
-fn held_for(gate: &Lockgate) -> f64 {
+pub(crate) fn held_for(gate: &Lockgate) -> f64 {
     gate.sample("lockgate_connection_shaped_seconds_total", &[])
 }
 

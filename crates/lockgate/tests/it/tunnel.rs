@@ -6,6 +6,7 @@ mod forward;
 mod guards;
 mod http2;
 mod rules;
+mod shape;
 
 use lockgate_testkit::Http;
 

@@ -19,6 +19,23 @@ pub(in super::super) const SHAPE: Key = Key::new(
 
 const BOTH: Kind = Either(&[Rate, Table(DIRECTIONS)]);
 
+const PER_CLIENT: Key = Key::new(
+    "per_client",
+    BOTH,
+    Absent("no limit"),
+    r#""20MB/s""#,
+    "For all connections of one client address together (IPv6: each /64), whichever worker has them. For sites \
+         the client is who `trusted` proxies say. Clients over Unix sockets have no address, and are not held to it.",
+);
+
+const TOTAL: Key = Key::new(
+    "total",
+    BOTH,
+    Absent("no limit"),
+    r#""1GB/s""#,
+    "For all clients together, in the whole process.",
+);
+
 const SHAPE_KEYS: &[Key] = &[
     Key::new(
         "per_connection",
@@ -27,21 +44,37 @@ const SHAPE_KEYS: &[Key] = &[
         r#"{ in = "1MB/s", out = "10MB/s" }"#,
         "For each connection of a client: all requests on it together.",
     ),
+    PER_CLIENT,
+    TOTAL,
+];
+
+/// Of `[tunnel]` tables.
+pub(in super::super) const TUNNEL_SHAPE: Key = Key::new(
+    "shape",
+    Either(&[False, Rate, Table(TUNNEL_SHAPE_KEYS)]),
+    FALSE,
+    r#"{ per_tunnel = "10MB/s", per_user = "50MB/s", total = "1GB/s" }"#,
+    "The rates that bytes are held to, in and out each, as in a `[tcp]` table. The short form is `per_tunnel`.",
+);
+
+const TUNNEL_SHAPE_KEYS: &[Key] = &[
     Key::new(
-        "per_client",
+        "per_tunnel",
         BOTH,
         Absent("no limit"),
-        r#""20MB/s""#,
-        "For all connections of one client address together (IPv6: each /64), whichever worker has them. For sites \
-         the client is who `trusted` proxies say. Clients over Unix sockets have no address, and are not held to it.",
+        r#"{ in = "1MB/s", out = "10MB/s" }"#,
+        "For each tunnel, also where several are on one connection, and the bodies of each request that is forwarded.",
     ),
+    PER_CLIENT,
     Key::new(
-        "total",
+        "per_user",
         BOTH,
         Absent("no limit"),
-        r#""1GB/s""#,
-        "For all clients together, in the whole process.",
-    ),
+        r#""50MB/s""#,
+        "For everything that one user of `auth` has, together.",
+    )
+    .around(r#"auth = { basic = "/etc/lockgate/htpasswd" }"#),
+    TOTAL,
 ];
 
 const DIRECTIONS: &[Key] = &[
