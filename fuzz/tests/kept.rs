@@ -11,6 +11,7 @@ fn every_kept_input_holds() {
     replay("coding", lockgate_fuzz::coding);
     replay("conditional", lockgate_fuzz::conditional);
     replay("config", lockgate_fuzz::config);
+    replay("cookie", lockgate_fuzz::cookie);
     replay("decode", lockgate_fuzz::decode);
     replay("dns_answer", lockgate_fuzz::dns_answer);
     replay("fields", lockgate_fuzz::fields);

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Endpoint, HashKey, Host, LimitKey,
+    AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host, LimitKey,
     Pattern, Pool, Probe, ProxyVersion, RateLimit, Route, Rules, Segment, Shape, Site, TargetRule, Tcp, Tls,
     Tunnel,
 };
@@ -34,7 +34,7 @@ fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
         "tls": acceptor.zip(tcp.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
         "accept_proxy": tcp.accept_proxy.name(),
         "endpoints": pool.map(endpoints),
-        "balance": pool.and_then(balance),
+        "balance": pool.map(balance),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
         "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
         "shape": tcp.shape.as_ref().map(|one| shape(one, " a connection")),
@@ -245,18 +245,26 @@ fn limit(limit: &RateLimit) -> String {
     format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
 }
 
-/// How an endpoint is chosen, where that was written.
-fn balance(pool: &Pool) -> Option<String> {
-    Some(match pool.balance.as_ref()? {
-        Balance::P2c => "p2c".to_owned(),
-        Balance::Least => "least".to_owned(),
-        Balance::RoundRobin => "round-robin".to_owned(),
-        Balance::Hash(HashKey::Client) => "hash of the client's address".to_owned(),
-        Balance::Hash(HashKey::Sni) => "hash of the SNI".to_owned(),
-        Balance::Hash(HashKey::Header(name)) => format!("hash of the header {name}"),
-        Balance::Sticky(cookie) => format!("the cookie {cookie}"),
-        Balance::Hash(HashKey::Cookie(name)) => format!("hash of the cookie {name}"),
-    })
+/// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a word.
+fn balance(pool: &Pool) -> Vec<String> {
+    let chosen = pool.balance.as_ref().map(|balance| match balance {
+        Balance::P2c => "by p2c".to_owned(),
+        Balance::Least => "by least".to_owned(),
+        Balance::RoundRobin => "by round-robin".to_owned(),
+        Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
+        Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
+        Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
+        Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
+        Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
+    });
+    let ejected = match pool.eject {
+        None => Some("never ejected".to_owned()),
+        Some(Eject { errors: 5, time }) if time == Duration::from_secs(10) => None,
+        Some(Eject { errors, time }) => Some(format!("ejected for {time:?} after {errors} failures")),
+    };
+    let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
+    let slowly = slowly.map(|time| format!("the whole share within {time:?}"));
+    [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 
 /// The rates that bytes are held to, in short.

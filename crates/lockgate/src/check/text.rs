@@ -188,9 +188,10 @@ fn action(route: &Value) -> String {
     }
 }
 
-/// How an endpoint is chosen, where that was written.
+/// How an endpoint is chosen, as far as there is something to say.
 fn balance(chosen: &Value) -> String {
-    chosen["balance"].as_str().map(|balance| format!(", by {balance}")).unwrap_or_default()
+    let said = join(&chosen["balance"]);
+    if said.is_empty() { said } else { format!(", {said}") }
 }
 
 fn text(value: &Value) -> &str {

@@ -63,6 +63,22 @@ fn the_table_of_each_address_is_shown() {
 }
 
 #[test]
+fn how_endpoints_are_chosen_and_come_back_is_shown() {
+    let toml = "[pool.app]\nendpoints = [\"10.0.0.1:80\", { addr = \"10.0.0.2:80\", backup = true }]\n\
+         balance = { sticky = \"cookie:lg\" }\neject = { errors = 3 }\nslow_start = \"30s\"\n\
+         [pool.db]\nendpoints = [\"10.0.0.3:81\"]\nbalance = { hash = \"client\" }\neject = false\n\
+         [site.\":8080\"]\nproxy = \"pool:app\"\n[tcp.\":5432\"]\nproxy = \"pool:db\"\n";
+    let ended = check(toml, &["-v"]);
+    for line in [
+        "    /*  to 10.0.0.1:80, 10.0.0.2:80 (backup) (pool app), by the cookie lg, ejected for 10s after 3 failures, the \
+         whole share within 30s",
+        "  to           10.0.0.3:81, by a hash of the client's address, never ejected",
+    ] {
+        assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
+    }
+}
+
+#[test]
 fn who_has_tunnels_and_where_to_is_shown() {
     let toml = "[tunnel.\":3128\"]\nallow = [\"*.a.test:80,443\", \"10.0.0.0/8\", \"[fd00::/8]:*\"]\ndeny = [\"b.a.test\"]\n\
          clients = [\"10.0.0.0/8\"]\nmax_per_client = 7\nmax_lifetime = \"1h\"\nproxy_protocol = \"v2\"\n\
