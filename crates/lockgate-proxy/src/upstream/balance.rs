@@ -28,9 +28,8 @@ pub enum Balance {
     RoundRobin,
     /// The one that a hash leads to: weighted rendezvous hashing. "Using name-based mappings to increase hit rates" (Thaler,
     /// Ravishankar, 1998) with the weights of "Weighted distributed hash tables" (Schindelhauer, Schomaker, 2005). Who falls
-    /// takes along only those who belonged to it, and shares are as exact as weights are; a ring needs some hundred points
-    /// for each endpoint to come within a tenth, and the table of Maglev would have to be made anew with each fall. It
-    /// costs 4 ns for each endpoint.
+    /// takes along only those who belonged to it, and shares are as exact as weights are. Figures and rivals:
+    /// `docs/notes/010-choosing.md`.
     Hash,
 }
 
