@@ -23,7 +23,7 @@ pub(super) struct TunnelTyped {
     /// Where to listen: ADDR:PORT, :PORT or unix:/PATH
     #[arg(value_parser = not_empty)]
     listen: String,
-    /// Where tunnels may lead: HOST[:PORTS], *.HOST[:PORTS], NETWORK[:PORTS]; again for more [default: every host at 443]
+    /// Where tunnels may lead: HOST, *.HOST or NETWORK, each with :PORTS or without; again for more [default: every host at 443]
     #[arg(long, value_name = "TARGET", value_parser = not_empty)]
     allow: Vec<String>,
     /// Where they may not, whatever is allowed
