@@ -88,9 +88,7 @@ fn time_of(bytes: u64, rate: NonZeroU64) -> Moment {
     bytes.saturating_mul(SECOND).div_ceil(rate.get())
 }
 
-/// Reserves a piece of each bucket, and says how much that is and when it is earned in all of them.
-fn reserve(buckets: &[Arc<Bucket>], now: Moment) -> (u64, Moment) {
-    let piece = buckets.iter().map(|bucket| bucket.piece(now)).min().unwrap_or(MOST);
-    let earned = buckets.iter().map(|bucket| bucket.reserve(piece, now)).max().unwrap_or(now);
-    (piece, earned)
+/// What is asked for of all of them: the smallest piece of any.
+fn piece(buckets: &[Arc<Bucket>], now: Moment) -> u64 {
+    buckets.iter().map(|bucket| bucket.piece(now)).min().unwrap_or(MOST)
 }

@@ -104,7 +104,7 @@ pub(super) const HEADERS: Key = Key::new(
     "Changes to the fields of every answer, by name: a text sets the field, a list sets it on several lines, \
      `{ add = \"…\" }` adds a line beside what is there, `false` removes it. What is set or removed comes neither in a \
      trailer nor with `_` for `-`. Placeholders as in `respond`. Answers of our own to what goes wrong keep their \
-     `Cache-Control: no-store` and their `Content-Type`.",
+     `Cache-Control: no-store`, their `Content-Type`, and what belongs to their status, such as `WWW-Authenticate` and `Allow`.",
 );
 
 pub(super) const REQUEST_HEADERS: Key = Key::new(

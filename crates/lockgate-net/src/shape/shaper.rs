@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::line::Place;
-use super::{Bucket, Line, Moment, reserve};
+use super::{Bucket, Line, Moment, piece};
 
 /// The right of one direction to move bytes, by a chain of buckets of which each has a say. It is asked for when there is
 /// something to move, spent as that moves, and given back when it is dropped.
@@ -21,45 +21,49 @@ pub struct Shaper {
 enum State {
     /// Nothing was asked for.
     Unasked,
-    /// So much is reserved.
-    Waiting { bytes: u64, earned: Moment, since: Moment, place: Place },
+    /// So much is reserved of the buckets up to this one, where it is not earned yet.
+    Waiting { bytes: u64, bucket: usize, earned: Moment, since: Moment, place: Place },
     /// So much is left.
     Granted(u64),
 }
 
 impl Shaper {
-    /// One by all of `buckets`; who waits for them does so in `line`, which is its worker's.
+    /// One by all of `buckets`, of which each is shared by more than the one before; who waits for them does so in `line`,
+    /// which is its worker's.
     pub fn new(buckets: impl Into<Box<[Arc<Bucket>]>>, line: &Rc<Line>) -> Self {
         Self { buckets: buckets.into(), line: Rc::clone(line), state: State::Unasked, waited: 0 }
     }
 
     /// Completes when something may be moved, and says how much at the most: at least 1.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        if let State::Unasked | State::Granted(0) = self.state {
-            let now = self.line.now();
-            let (bytes, earned) = reserve(&self.buckets, now);
-            self.state = if earned <= now {
-                State::Granted(bytes)
-            } else {
-                let place = self.line.enter(earned, cx.waker());
-                State::Waiting { bytes, earned, since: now, place }
-            };
+        if let State::Granted(left @ 1..) = self.state {
+            return Poll::Ready(usize::try_from(left).unwrap_or(usize::MAX));
         }
-        match self.state {
-            State::Waiting { bytes, earned, since, place } => {
-                let now = self.line.now();
+        let now = self.line.now();
+        let (bytes, mut next, since) = match self.state {
+            State::Waiting { bytes, bucket, earned, since, place } => {
                 if now < earned {
                     self.line.stay(place, cx.waker());
                     return Poll::Pending;
                 }
                 self.line.leave(place);
-                self.waited += now - since;
-                self.state = State::Granted(bytes);
-                Poll::Ready(usize::try_from(bytes).unwrap_or(usize::MAX))
+                (bytes, bucket + 1, since)
             }
-            State::Granted(left) => Poll::Ready(usize::try_from(left).unwrap_or(usize::MAX)),
-            State::Unasked => Poll::Pending,
+            State::Unasked | State::Granted(_) => (piece(&self.buckets, now), 0, now),
+        };
+        // One after the other: of what others share nothing is taken as long as one's own is not earned.
+        while let Some(bucket) = self.buckets.get(next) {
+            let earned = bucket.reserve(bytes, now);
+            if earned > now {
+                let place = self.line.enter(earned, cx.waker());
+                self.state = State::Waiting { bytes, bucket: next, earned, since, place };
+                return Poll::Pending;
+            }
+            next += 1;
         }
+        self.waited += now - since;
+        self.state = State::Granted(bytes);
+        Poll::Ready(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
 
     /// Whether it was asked for: it is being waited for, or there is some left.
@@ -91,7 +95,7 @@ impl Shaper {
     pub fn give_back(&mut self) {
         if let State::Granted(left) = self.state {
             self.state = State::Unasked;
-            self.return_bytes(left);
+            give_back(&self.buckets, left);
         }
     }
 
@@ -99,23 +103,23 @@ impl Shaper {
     pub fn take_waited(&mut self) -> Moment {
         std::mem::take(&mut self.waited)
     }
-
-    fn return_bytes(&self, bytes: u64) {
-        if bytes > 0 {
-            self.buckets.iter().for_each(|bucket| bucket.give_back(bytes));
-        }
-    }
 }
 
 impl Drop for Shaper {
     fn drop(&mut self) {
         match self.state {
             State::Unasked => {}
-            State::Waiting { bytes, place, .. } => {
+            State::Waiting { bytes, bucket, place, .. } => {
                 self.line.leave(place);
-                self.return_bytes(bytes);
+                give_back(&self.buckets[..=bucket], bytes);
             }
-            State::Granted(left) => self.return_bytes(left),
+            State::Granted(left) => give_back(&self.buckets, left),
         }
+    }
+}
+
+fn give_back(buckets: &[Arc<Bucket>], bytes: u64) {
+    if bytes > 0 {
+        buckets.iter().for_each(|bucket| bucket.give_back(bytes));
     }
 }

@@ -14,22 +14,36 @@ fn rate(bytes: u64) -> NonZeroU64 {
     NonZeroU64::new(bytes).unwrap()
 }
 
+/// A piece, and when it is earned.
+fn reserve(bucket: &Arc<Bucket>, now: Moment) -> (u64, Moment) {
+    let piece = bucket.piece(now);
+    (piece, bucket.reserve(piece, now))
+}
+
 /// What takers have moved within `time`, each by its chain of buckets. They wake only at multiples of 4 ms, some of them
 /// later than that, and always want more.
 fn moved(chains: &[Vec<Arc<Bucket>>], time: Moment) -> Vec<u64> {
     let mut moved = vec![0; chains.len()];
     let mut late = (1..).map(|n: u64| n * 7_919 % 5_000_000);
-    // (when it wakes, who, what it then has)
-    let mut events: BinaryHeap<Reverse<(Moment, usize, u64)>> =
-        (0..chains.len()).map(|who| Reverse((BEGIN, who, 0))).collect();
-    while let Some(Reverse((now, who, bytes))) = events.pop() {
+    // (when it wakes, who, what it waits for, of how many buckets that is earned then)
+    let mut events: BinaryHeap<Reverse<(Moment, usize, u64, usize)>> =
+        (0..chains.len()).map(|who| Reverse((BEGIN, who, 0, chains[who].len()))).collect();
+    while let Some(Reverse((now, who, mut bytes, mut next))) = events.pop() {
         if now > BEGIN + time {
             break;
         }
-        moved[who] += bytes;
-        let (bytes, earned) = reserve(&chains[who], now);
+        let chain = &chains[who];
+        if next == chain.len() {
+            moved[who] += bytes;
+            (bytes, next) = (piece(chain, now), 0);
+        }
+        let mut earned = now;
+        while next < chain.len() && earned <= now {
+            earned = chain[next].reserve(bytes, now);
+            next += 1;
+        }
         let wakes = if earned <= now { now } else { earned.next_multiple_of(4 * MS) + late.next().unwrap() };
-        events.push(Reverse((wakes, who, bytes)));
+        events.push(Reverse((wakes, who, bytes, next)));
     }
     moved
 }
@@ -85,7 +99,7 @@ fn what_is_saved_is_a_twentieth_of_a_second() {
     for _ in 0..2 {
         now += 3_600 * SECOND;
         assert!(bucket.is_full(now));
-        let at_once = (0..).take_while(|_| reserve(&[Arc::clone(&bucket)], now).1 <= now).count() as u64;
+        let at_once = (0..).take_while(|_| reserve(&bucket, now).1 <= now).count() as u64;
         assert_eq!(at_once, 2, "of 20 KB each, and 50 KB are saved");
         assert!(!bucket.is_full(now + BURST));
     }
@@ -94,15 +108,14 @@ fn what_is_saved_is_a_twentieth_of_a_second() {
 #[test]
 fn a_slow_rate_moves_a_packet_at_a_time() {
     let bucket = Bucket::new(rate(1_000));
-    let chain = [bucket];
-    assert_eq!(reserve(&chain, BEGIN), (LEAST, BEGIN));
-    assert_eq!(reserve(&chain, BEGIN), (LEAST, BEGIN + 1_500 * MS));
+    assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN));
+    assert_eq!(reserve(&bucket, BEGIN), (LEAST, BEGIN + 1_500 * MS));
 }
 
 #[test]
 fn where_many_wait_turns_come_round_sooner() {
-    let chain = [Bucket::new(rate(100_000_000))];
-    let pieces: Vec<_> = (0..1_000).map(|_| reserve(&chain, BEGIN)).collect();
+    let bucket = Bucket::new(rate(100_000_000));
+    let pieces: Vec<_> = (0..1_000).map(|_| reserve(&bucket, BEGIN)).collect();
     assert_eq!(pieces[0].0, MOST);
     let (last, earned) = pieces[999];
     assert!(last < 100_000, "{last}");
@@ -127,14 +140,14 @@ fn two_workers_that_take_at_once_both_pay() {
 #[test]
 fn extreme_rates_and_times_do_not_overflow() {
     for bytes in [1, u64::MAX] {
-        let chain = [Bucket::new(rate(bytes))];
+        let bucket = Bucket::new(rate(bytes));
         for now in [0, BEGIN, Moment::MAX] {
-            let (piece, earned) = reserve(&chain, now);
+            let (piece, earned) = reserve(&bucket, now);
             assert!(piece >= LEAST && earned > 0);
-            chain[0].give_back(piece);
+            bucket.give_back(piece);
         }
-        chain[0].reserve(u64::MAX, Moment::MAX);
-        chain[0].give_back(u64::MAX);
+        bucket.reserve(u64::MAX, Moment::MAX);
+        bucket.give_back(u64::MAX);
     }
 }
 
@@ -248,5 +261,21 @@ fn the_alarm_wakes_whose_turn_it_is() {
             taker.await.unwrap();
         }
         assert!(line.is_empty());
+    });
+}
+
+#[test]
+fn those_who_wait_for_a_rate_of_their_own_take_nothing_of_what_is_shared() {
+    with_line(|line| {
+        let (own, total) = (Bucket::new(rate(2_000)), Bucket::new(rate(100_000)));
+        let mut waiting: Vec<_> =
+            (0..1_000).map(|_| Shaper::new([Arc::clone(&own), Arc::clone(&total)], &line)).collect();
+        assert_eq!(waiting.iter_mut().filter_map(poll).count(), 1);
+        let mut other = Shaper::new([Arc::clone(&total)], &line);
+        assert!(poll(&mut other).is_some());
+        // Nor do they give back what they have not taken.
+        let before = total.reserve(0, line.now());
+        drop(waiting.split_off(1));
+        assert_eq!(total.reserve(0, line.now()), before);
     });
 }

@@ -107,6 +107,7 @@ impl Connect {
         &self,
         proxy: &Proxy,
         exchange: &mut Exchange<'_, D>,
+        user: Option<&Arc<str>>,
     ) -> Result<(), Failure> {
         let asked = &exchange.request.asked;
         let (host, port) = match (asked.secure.or(exchange.request.head.secure), asked.authority) {
@@ -118,12 +119,21 @@ impl Connect {
             }
             _ => return Err(Failure::because(Fault::Malformed, "no URL, as proxies are asked for")),
         };
+        // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
+        let shares = match exchange.request.upgrade() {
+            Some(_) => self.shares(exchange.request.values.client, user)?,
+            None => Shares::default(),
+        };
         let (link, endpoint) = self.reach(exchange, &host, port).await?;
         let worker = exchange.request.worker;
         let upstream = Upstream::once(link, endpoint, &worker.blocks, exchange.guard.clock().now());
         // What has passed is counted.
         exchange.began = Instant::now();
-        proxy.run_by(upstream, exchange).await
+        proxy.run_by(upstream, exchange).await?;
+        if let Some(switched) = &mut exchange.outcome.switched {
+            (switched.bounds, switched.shares) = (self.bounds, shares);
+        }
+        Ok(())
     }
 
     /// A connection to `host`, on which the PROXY header has gone if there is to be one.
@@ -180,7 +190,7 @@ impl Connect {
         let refused = |refused: Refused| {
             let fault = match refused {
                 Refused::Denied | Refused::NotAllowed => Fault::TargetForbidden,
-                Refused::Private(_) => Fault::TargetPrivate,
+                Refused::Private(_) | Refused::Nobody => Fault::TargetPrivate,
             };
             Failure::because(fault, refused.to_string())
         };

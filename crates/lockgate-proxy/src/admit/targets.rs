@@ -50,6 +50,10 @@ pub enum Refused {
     /// It has an address that is not public.
     #[error("{0}, and `private` is false")]
     Private(&'static str),
+    /// It has an address that nobody has (RFC 1122 §3.2.1.3, RFC 4291 §2.5.2), by which systems mean themselves: past every
+    /// rule about the loopback.
+    #[error("nobody has this address")]
+    Nobody,
 }
 
 impl Targets {
@@ -79,6 +83,9 @@ impl Targets {
     /// Why not.
     pub fn admit(&self, host: &str, address: SocketAddr) -> Result<(), Refused> {
         let (ip, port) = (reached(address.ip()), address.port());
+        if ip.is_unspecified() {
+            return Err(Refused::Nobody);
+        }
         if self.deny.has_host(host, port) || self.deny.networks(ip, port).next().is_some() {
             return Err(Refused::Denied);
         }
@@ -314,7 +321,6 @@ mod tests {
         let any = targets(&["* 443", "0.0.0.0/0 443", "::/0 443"], &[], false);
         let all = targets(&["* 443"], &[], true);
         for ip in [
-            "0.0.0.0",
             "0.1.2.3",
             "10.0.0.1",
             "100.64.0.1",
@@ -332,7 +338,6 @@ mod tests {
             "240.0.0.1",
             "255.255.255.255",
             "168.63.129.16",
-            "::",
             "::1",
             "::ffff:127.0.0.1",
             "::ffff:10.0.0.1",
@@ -375,6 +380,16 @@ mod tests {
             "3ffe::1",
         ] {
             assert_eq!(any.admit("a.test", SocketAddr::new(ip.parse().unwrap(), 443)), Ok(()), "{ip}");
+        }
+    }
+
+    /// To the system they are its own, and `deny` of the loopback would not know.
+    #[test]
+    fn what_nobody_has_is_refused_whatever_is_allowed() {
+        let targets = targets(&["* 443", "0.0.0.0/32 443", "::/128 443"], &["127.0.0.0/8 1-65535"], true);
+        for ip in ["0.0.0.0", "::", "::ffff:0.0.0.0", "64:ff9b::"] {
+            let address = SocketAddr::new(ip.parse().unwrap(), 443);
+            assert_eq!(targets.admit("a.test", address), Err(Refused::Nobody), "{ip}");
         }
     }
 

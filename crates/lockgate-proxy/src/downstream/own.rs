@@ -19,9 +19,10 @@ use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
 use crate::transform::{Cors, Values};
 
-/// What an error says of itself whatever the rules are: it is not kept as long as what was asked for, and has a type of
-/// its own.
-const ITS_OWN: [&[u8]; 2] = [b"Cache-Control", b"Content-Type"];
+/// What an error says of itself whatever the rules are: it is not kept as long as what was asked for, has a type of its own,
+/// and what a client is to do belongs to its status.
+const ITS_OWN: [&[u8]; 6] =
+    [b"Cache-Control", b"Content-Type", b"WWW-Authenticate", b"Proxy-Authenticate", b"Allow", b"Retry-After"];
 
 /// What goes beside an answer that we give ourselves.
 #[derive(Debug, Default)]
@@ -153,16 +154,16 @@ impl Serving<'_> {
         let Ok(asked) = asked(head) else { return };
         let host = host(&asked, || self.addresses(down));
         let values = self.values(&asked, &host, head, seen.client, &seen.id);
-        let said = ITS_OWN.map(|name| fields.named(name).next().map(<[u8]>::to_vec));
+        let is_own = |name: &[u8]| ITS_OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
+        let own = fields.iter().filter(|field| is_own(field.name));
+        let said: Vec<_> = own.map(|field| (field.name.to_vec(), field.value.to_vec())).collect();
         let worker = &self.connection.worker;
         let mut scratch = worker.blocks.text();
         rules.apply(fields, &values, &mut scratch);
         worker.blocks.take_back(scratch);
-        fields.retain(|field| !ITS_OWN.iter().any(|name| field.name.eq_ignore_ascii_case(name)));
-        for (name, value) in ITS_OWN.iter().zip(said) {
-            if let Some(value) = value {
-                fields.append(name, &value);
-            }
+        fields.retain(|field| !is_own(field.name));
+        for (name, value) in said {
+            fields.append(&name, &value);
         }
     }
 

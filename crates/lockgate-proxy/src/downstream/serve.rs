@@ -300,7 +300,8 @@ impl<'s> Serving<'s> {
                 Elsewhere::Endpoint(proxy) => proxy.run(&mut exchange).await,
                 Elsewhere::Target(connect) => boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await,
                 Elsewhere::Forward(connect, forward) => {
-                    boxed(|| connect.forward(&forward.proxy, &mut exchange)).await
+                    let user = seen.user.as_ref();
+                    boxed(|| connect.forward(&forward.proxy, &mut exchange, user)).await
                 }
                 Elsewhere::Folder(files) => files.run(&mut exchange).await,
             };

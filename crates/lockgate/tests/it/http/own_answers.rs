@@ -329,7 +329,7 @@ fn secure_fields_are_added_where_the_application_has_none() {
 #[test]
 fn rules_for_fields_hold_for_what_goes_wrong_and_none_makes_it_be_kept() {
     let rules = "headers = { secure = true, x-path = \"{path}\", cache-control = \"max-age=60\", content-type = \"a/b\", \
-                 proxy-status = false }\n";
+                 proxy-status = false, allow = false }\n";
     let gate = lockgate().start(&(plain_site(deserted()) + rules + "body = { max = \"1B\" }\n"));
     let mut client = Http::connect(gate.address());
     for (asked, status) in

@@ -170,3 +170,26 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
     assert_eq!(client.answer().status(), 502);
     assert!(!origin.has_one(std::time::Duration::ZERO));
 }
+
+#[test]
+fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&forwarding("max_per_client = 1\nmax_bytes = \"1KB\""));
+    let ask = format!(
+        "GET http://{}/ HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
+        origin.address()
+    );
+    let mut first = Http::connect(gate.address());
+    first.send(&ask);
+    let (mut upstream, _) = got(&origin);
+    upstream.send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
+    assert!(first.head().starts_with("HTTP/1.1 101 "));
+    talk(&mut first, &mut upstream);
+    let mut second = Http::connect(gate.address());
+    second.send(&ask);
+    assert_eq!(second.answer().status(), 429);
+    first.send([b'x'; 2_000]);
+    first.wait_closed();
+    let line = gate.line("the tunnel", |line| line["cause"] == "limit" && line["method"].is_null());
+    assert_eq!(line["side"], "lockgate", "{line}");
+}
