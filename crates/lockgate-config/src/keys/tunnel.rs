@@ -35,7 +35,8 @@ pub(super) const TUNNEL: &[Key] = &[
         List { of: &Network, least: 1 },
         Absent("with `auth` everybody; else loopback, private and link-local addresses, and who may open the Unix socket"),
         r#"["10.0.0.0/8", "192.0.2.0/24"]"#,
-        "Who may come; others are answered with 403. Whoever opens a proxy to everybody without `auth` lends out its address: that is a warning.",
+        "Who may come; others are answered with 403. Whoever opens a proxy to everybody without `auth` lends out its address: that is a warning. Behind \
+         what hides addresses (a NAT, a load balancer without PROXY headers) everybody looks like a neighbour: there ask for a password.",
     ),
     Key::new(
         "allow",
@@ -97,7 +98,7 @@ pub(super) const TUNNEL: &[Key] = &[
         Either(&[OFF, Size { min: 1, max: u64::MAX }]),
         Is(r#""off""#),
         r#""10GB""#,
-        "After how many bytes a tunnel ends, both directions together. They are looked at ten times a second: what is quick has moved some more by then.",
+        "After how many bytes a tunnel ends, both directions together. They are looked at ten times a second, with more than 1,024 connections on a worker once: what is quick has moved some more by then.",
     ),
     TUNNEL_SHAPE,
     Key::new(
