@@ -26,6 +26,9 @@ const ADDRESSES: usize = 32;
 /// For how long the lack of an answer is one. Short: it may be a name server that was just restarted.
 const FAILED_FOR: Duration = Duration::from_secs(5);
 
+/// The least time between two look-ups of a name that cannot be reached, however often that is tried.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// The addresses of a name, in the order of the system's preference (RFC 6724).
 pub type Addresses = Arc<[IpAddr]>;
 
@@ -104,12 +107,14 @@ impl Names {
         found.unwrap_or(Err(NameError::Busy))
     }
 
-    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again.
+    /// None of the addresses of `host` could be reached: whoever asks next has it looked up again, unless it was just now.
     pub fn doubt(&self, host: &str) {
         let mut kept = self.kept();
         let Kept { young, old } = &mut *kept;
         for generation in [young, old] {
-            if let Some(Entry::Known { .. }) = generation.get(host) {
+            if let Some(Entry::Known { at, .. }) = generation.get(host)
+                && at.elapsed() >= AGAIN
+            {
                 generation.remove(host);
             }
         }

@@ -262,6 +262,8 @@ impl Connect {
         dialled?.map_err(|error| {
             let fault = match error.kind() {
                 _ if is_exhaustion(&error) => Fault::Exhausted,
+                // Of our own: all ports to that address are taken (connect(2)).
+                io::ErrorKind::AddrNotAvailable => Fault::Exhausted,
                 io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => Fault::TargetRefused,
                 io::ErrorKind::TimedOut => Fault::TargetTimeout,
                 _ => Fault::TargetUnroutable,
