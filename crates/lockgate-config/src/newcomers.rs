@@ -142,7 +142,7 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     ),
     (
         &["limit_rate", "limit_rate_after", "proxy_limit_rate", "bwlim"],
-        "write shape = { per_connection = { out = \"10MB/s\" } }: a burst of a twentieth of a second is free",
+        "write shape = { per_connection = { out = \"10MB/s\" } }",
     ),
     (
         &["resolver", "resolvers", "nameserver", "nameservers", "dns_servers"],

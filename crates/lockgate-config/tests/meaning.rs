@@ -333,3 +333,16 @@ fn tunnels_have_rates_of_their_own_and_of_users() {
     assert!(!said.contains("per_user"), "{said}");
     assert!(shape(keys).1.contains("`per_user` has no effect"));
 }
+
+#[test]
+fn rates_are_shown_as_they_are_written() {
+    let rate = NonZeroU64::new;
+    for (received, sent, shown) in [
+        (rate(1_000_000), rate(1_000_000), &["1MB/s"][..]),
+        (rate(1_500), rate(2_000_000_000), &["in 1500B/s", "out 2GB/s"]),
+        (None, rate(1 << 20), &["out 1MiB/s"]),
+        (None, None, &[]),
+    ] {
+        assert_eq!(Directions { received, sent }.each(), shown);
+    }
+}

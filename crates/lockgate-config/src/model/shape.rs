@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use crate::place::At;
+use crate::units::smallest;
 
 /// The rates of one table; at least one is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +30,20 @@ pub struct Directions {
 }
 
 impl Directions {
+    /// What is limited, as it is written: `10MB/s`, or `in 1MB/s` and `out 10MB/s`.
+    pub fn each(self) -> Vec<String> {
+        let rate = |rate: NonZeroU64| format!("{}/s", smallest(rate.get()));
+        match (self.received, self.sent) {
+            (Some(received), Some(sent)) if received == sent => vec![rate(sent)],
+            (received, sent) => {
+                let ways = [("in", received), ("out", sent)];
+                let limited =
+                    |(way, limit): (_, Option<_>)| limit.map(|limit| format!("{way} {}", rate(limit)));
+                ways.into_iter().filter_map(limited).collect()
+            }
+        }
+    }
+
     /// Whether nothing is limited.
     pub fn is_empty(self) -> bool {
         self == Self::default()

@@ -1,6 +1,5 @@
 //! What each address will serve, as one JSON value that both outputs are made of.
 
-use std::num::NonZeroU64;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
@@ -270,11 +269,7 @@ fn balance(pool: &Pool) -> Vec<String> {
 /// The rates that bytes are held to, in short.
 fn shape(shape: &Shape, each: &str) -> String {
     let of = |who: &str, rates: Directions| {
-        let rate = |way: &str, rate: Option<NonZeroU64>| rate.map(|rate| format!("{way} {rate} B/s{who}"));
-        match (rates.received, rates.sent) {
-            (Some(both), Some(sent)) if both == sent => vec![format!("{both} B/s{who}")],
-            (received, sent) => rate("in", received).into_iter().chain(rate("out", sent)).collect(),
-        }
+        rates.each().into_iter().map(|rate| format!("{rate}{who}")).collect::<Vec<_>>()
     };
     let each = [
         of(each, shape.per_connection),
