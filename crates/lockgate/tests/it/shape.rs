@@ -102,8 +102,8 @@ fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
 #[test]
 fn who_is_held_to_a_rate_is_not_idle() {
     let origin = sends(3_000);
-    // A packet is there at once, and the next one a second later.
-    let toml = shaped(origin.address(), "\"1500B/s\"") + "timeouts = { tunnel_idle = \"300ms\" }\n";
+    // A packet is there at once, and the next one two seconds later.
+    let toml = shaped(origin.address(), "\"750B/s\"") + "timeouts = { tunnel_idle = \"1s\" }\n";
     let gate = lockgate().start(&toml);
     assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 3_000));
 }

@@ -177,7 +177,7 @@ fn a_client_that_is_held_is_not_slow() {
 fn what_a_websocket_carries_is_held_to_its_rate_and_is_not_idle() {
     const SWITCH: &str = "GET /chat HTTP/1.1\r\nHost: a.test\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    let keys = "shape = { per_connection = { out = \"1500B/s\" } }\ntimeouts = { tunnel_idle = \"300ms\" }\n";
+    let keys = "shape = { per_connection = { out = \"750B/s\" } }\ntimeouts = { tunnel_idle = \"1s\" }\n";
     let origin = Origin::tcp();
     let gate = lockgate().start(&(plain_site(origin.address()) + keys));
     let mut client = Http::connect(gate.address());
