@@ -71,8 +71,8 @@ impl Member {
         self.backup.store(backup, Ordering::Relaxed);
     }
 
-    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to it.
-    pub fn stand_for(&self, whom: &str) {
+    /// See [`Pool::stand_for`](super::Pool::stand_for).
+    pub(super) fn stand_for(&self, whom: &str) {
         self.hash.store(hash(whom.as_bytes()), Ordering::Relaxed);
     }
 

@@ -145,6 +145,16 @@ impl Pool {
         self.settings.affinity.as_ref().map_or(Wish::Any, |affinity| affinity.wish(asker))
     }
 
+    /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to the member at this place.
+    pub fn stand_for(&self, at: usize, whom: &str) {
+        if let Some(member) = self.members.get(at) {
+            member.stand_for(whom);
+        }
+        if let Some(sticky) = self.settings.sticky() {
+            sticky.rename(at, whom);
+        }
+    }
+
     /// Chooses by the weights that members have [assumed](Member::assume) since.
     pub fn reweigh(&self) {
         self.balancer.reweigh(&self.members);
@@ -285,7 +295,12 @@ impl Pool {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint) && member.is_up() && other.condition(now) != Condition::Gone
         };
-        let may = || 2 * self.members.iter().filter(remains).count() >= self.members.len();
+        let all = |member: &&Member| !member.endpoint().is_vacant();
+        let may = || {
+            let (left, all) =
+                (self.members.iter().filter(remains).count(), self.members.iter().filter(all).count());
+            2 * left >= all
+        };
         if endpoint.failed(failure, now, self.settings.eject, may) {
             let pool = &*self.settings.name;
             tracing::warn!(%endpoint, pool, "the endpoint is ejected: it kept failing");

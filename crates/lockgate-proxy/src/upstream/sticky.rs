@@ -1,17 +1,20 @@
 //! A cookie that names the endpoint that a client belongs to. Ours alone: the client has it from us, and endpoints see
 //! nothing of it, as HAProxy's `cookie NAME insert indirect nocache` has it.
 
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
 
 use super::affinity::{Wish, cookies};
 
 /// The cookie, and what it says for each member of a pool.
-#[derive(Debug)]
 pub struct Sticky {
     cookie: Box<[u8]>,
+    key: Box<hmac::Key>,
     /// In the order of the members.
-    values: Box<[String]>,
+    values: Box<[AtomicU64]>,
 }
 
 impl Sticky {
@@ -20,17 +23,24 @@ impl Sticky {
     /// What it says is the same after every start and in every Lockgate where pool and endpoint are called the same. It
     /// does not tell the address; but who knows what the pool is called can try which one it is.
     pub fn new<'a>(cookie: &str, pool: &str, labels: impl Iterator<Item = &'a str>) -> Self {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, pool.as_bytes());
-        let value = |label: &str| {
-            let tag = hmac::sign(&key, label.as_bytes());
-            tag.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
-        };
-        Self { cookie: cookie.as_bytes().into(), values: labels.map(value).collect() }
+        let key = Box::new(hmac::Key::new(hmac::HMAC_SHA256, pool.as_bytes()));
+        let values = labels.map(|label| AtomicU64::new(value(&key, label))).collect();
+        Self { cookie: cookie.as_bytes().into(), key, values }
+    }
+
+    /// The member at this place has another label from now on.
+    pub(super) fn rename(&self, member: usize, label: &str) {
+        if let Some(place) = self.values.get(member) {
+            place.store(value(&self.key, label), Ordering::Relaxed);
+        }
     }
 
     /// To which member a request with these fields belongs: the first that one of its cookies names.
     pub fn wish(&self, fields: &Fields) -> Wish {
-        let member = |said: &[u8]| self.values.iter().position(|value| value.as_bytes() == said);
+        let member = |said: &[u8]| {
+            let said = parse(said)?;
+            self.values.iter().position(|value| value.load(Ordering::Relaxed) == said)
+        };
         cookies(fields, &self.cookie).find_map(member).map_or(Wish::Any, Wish::Member)
     }
 
@@ -50,6 +60,7 @@ impl Sticky {
     /// keep such an answer, whatever else it says (RFC 9111 §3): it would hand the cookie to everybody.
     pub fn say(&self, member: usize, secure: bool, answer: &mut Fields) {
         let Some(value) = self.values.get(member) else { return };
+        let value = format!("{:016x}", value.load(Ordering::Relaxed));
         let rest: &[u8] = if secure {
             b"; Path=/; HttpOnly; SameSite=Lax; Secure"
         } else {
@@ -57,6 +68,29 @@ impl Sticky {
         };
         answer.append(b"Set-Cookie", &[&*self.cookie, b"=", value.as_bytes(), rest].concat());
         answer.append(b"Cache-Control", b"private");
+    }
+}
+
+/// The first 64 bits.
+fn value(key: &hmac::Key, label: &str) -> u64 {
+    let tag = hmac::sign(key, label.as_bytes());
+    tag.as_ref().iter().take(8).fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+/// A value as it is written, and in no other way.
+fn parse(said: &[u8]) -> Option<u64> {
+    let digits = said.len() == 16 && said.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    digits
+        .then(|| std::str::from_utf8(said).ok())
+        .flatten()
+        .and_then(|said| u64::from_str_radix(said, 16).ok())
+}
+
+impl fmt::Debug for Sticky {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sticky")
+            .field("cookie", &self.cookie.escape_ascii().to_string())
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,6 +102,10 @@ mod tests {
         Sticky::new("lg", "app", ["10.0.0.1:80", "10.0.0.2:80"].into_iter())
     }
 
+    fn values(sticky: &Sticky) -> Vec<String> {
+        sticky.values.iter().map(|value| format!("{:016x}", value.load(Ordering::Relaxed))).collect()
+    }
+
     fn fields(lines: &[&str]) -> Fields {
         let mut fields = Fields::default();
         lines.iter().for_each(|line| fields.append(b"Cookie", line.as_bytes()));
@@ -76,16 +114,24 @@ mod tests {
 
     #[test]
     fn the_values_are_the_same_for_ever_and_differ_by_pool_and_endpoint() {
-        let values = |pool| Sticky::new("lg", pool, ["10.0.0.1:80", "10.0.0.2:80"].into_iter()).values;
+        let of = |pool| values(&Sticky::new("lg", pool, ["10.0.0.1:80", "10.0.0.2:80"].into_iter()));
         // Sessions must survive a new version: these are not to be changed.
-        assert_eq!(*values("app"), ["d6830e00cbcbc841", "8162dc75e178bea9"]);
-        assert_ne!(values("app"), values("other"));
+        assert_eq!(of("app"), ["d6830e00cbcbc841", "8162dc75e178bea9"]);
+        assert_ne!(of("app"), of("other"));
+    }
+
+    #[test]
+    fn who_stands_for_another_has_its_cookie() {
+        let (one, other) = (sticky(), Sticky::new("lg", "app", ["srv:a#1", "srv:a#2"].into_iter()));
+        other.rename(1, "10.0.0.1:80");
+        other.rename(2, "nobody");
+        assert_eq!(values(&one)[0], values(&other)[1]);
     }
 
     #[test]
     fn a_request_belongs_to_whom_its_cookie_names_and_to_nobody_by_one_that_names_none() {
         let sticky = sticky();
-        let [first, second] = &*sticky.values else { unreachable!() };
+        let [first, second] = &*values(&sticky) else { unreachable!() };
         for (lines, expected) in [
             (vec![format!("lg={first}")], Wish::Member(0)),
             (vec![format!("a=b; lg={second} ; c=d")], Wish::Member(1)),
@@ -94,6 +140,7 @@ mod tests {
             (vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")], Wish::Member(1)),
             (vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")], Wish::Any),
             (vec![format!("lg={first}0"), format!("lg=\"{first}\"")], Wish::Any),
+            (vec![format!("lg={}; lg=+{}", first.to_uppercase(), &first[1..])], Wish::Any),
             (vec![], Wish::Any),
         ] {
             let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -126,7 +173,7 @@ mod tests {
             sticky.say(1, secure, &mut answer);
             let cookie = answer.named(b"set-cookie").map(<[u8]>::to_vec).collect::<Vec<_>>();
             assert_eq!(answer.named(b"cache-control").collect::<Vec<_>>(), [b"private"]);
-            (String::from_utf8(cookie.concat()).unwrap(), sticky.values[1].clone())
+            (String::from_utf8(cookie.concat()).unwrap(), values(&sticky)[1].clone())
         };
         let (plain, value) = said(false);
         assert_eq!(plain, format!("lg={value}; Path=/; HttpOnly; SameSite=Lax"));

@@ -81,7 +81,8 @@ impl Pools {
             // For those who belong to nobody.
             None | Some(config::Balance::Hash(_) | config::Balance::Sticky(_)) => None,
         };
-        let pool = Arc::new(Pool::new(members, balance, connector, settings(&name, written)));
+        let settings = settings(&name, written, &members);
+        let pool = Arc::new(Pool::new(members, balance, connector, settings));
         for (name, first, backup) in services {
             self.resolver.serve(name, &pool, first, backup);
         }
@@ -180,7 +181,7 @@ fn nobody_yet(endpoint: Arc<Endpoint>) -> Member {
     member
 }
 
-fn settings(name: &str, written: &config::Pool) -> Settings {
+fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (answer.status, Page { body, media_type: answer.media_type.clone() })
@@ -200,12 +201,9 @@ fn settings(name: &str, written: &config::Pool) -> Settings {
         affinity: match &written.balance {
             Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
             Some(config::Balance::Sticky(cookie)) => {
-                let labels: Vec<_> = written.endpoints.iter().map(|one| one.addr.to_string()).collect();
-                Some(Affinity::Sticky(Sticky::new(
-                    cookie,
-                    written.name.as_deref().unwrap_or(name),
-                    labels.iter().map(String::as_str),
-                )))
+                let labels = members.iter().map(|member| member.endpoint().label.as_str());
+                let pool = written.name.as_deref().unwrap_or(name);
+                Some(Affinity::Sticky(Sticky::new(cookie, pool, labels)))
             }
             _ => None,
         },

@@ -195,7 +195,7 @@ impl Service {
         let whom = format!("{}:{}", srv.target, srv.port);
         for user in &self.users {
             if let Some(member) = user.pool.members().get(user.first + number) {
-                member.stand_for(&whom);
+                user.pool.stand_for(user.first + number, &whom);
                 member.rise(clock::now());
             }
         }

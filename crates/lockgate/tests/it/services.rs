@@ -253,3 +253,59 @@ fn relays_lead_to_services_too() {
     });
     echoes(&mut wire, "word");
 }
+
+#[test]
+fn a_cookie_names_the_record_and_not_its_place() {
+    let ((_one, one), (_two, two)) = (named("one"), named("two"));
+    let keys = "balance = { sticky = \"cookie:lg\" }";
+    let servers = [[(1, 1, one), (1, 1, two)], [(1, 1, two), (1, 1, one)]].map(|records| {
+        let server = NameServer::start(&records[..1]);
+        let gate = lockgate().start(&pooled(&server, keys));
+        let mut client = Http::connect(gate.address());
+        // The records get their places one after the other, so that each has another one in the other Lockgate.
+        eventually("the first is found", || (ask(&mut client).0 == 200).then_some(()));
+        server.set(|zone| zone.records = records.to_vec());
+        gate.says(&format!("127.0.0.1:{} is there, at [127.0.0.1:{0}]", records[1].2));
+        (server, gate)
+    });
+    let asked = |at: usize, cookie: &str| {
+        let mut client = Http::connect(servers[at].1.address());
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"));
+        let answer = client.answer();
+        let set = answer.field("set-cookie").and_then(|set| set.split(';').next()).map(str::to_owned);
+        (answer.text().to_owned(), set)
+    };
+    for name in ["one", "two"] {
+        let cookie = eventually("both are chosen", || {
+            let (answered, set) = asked(0, "");
+            set.filter(|_| answered == name)
+        });
+        for at in [0, 1] {
+            assert_eq!(asked(at, &cookie), (name.to_owned(), None), "{at}");
+        }
+    }
+}
+
+#[test]
+fn half_of_the_records_that_are_there_stays_where_one_keeps_failing() {
+    let (_good, good) = named("good");
+    let bad = Origin::tcp();
+    let port = bad.socket_address().port();
+    let _bad = bad.answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let server = NameServer::start(&[(1, 1, good), (1, 1, port)]);
+    let gate = lockgate()
+        .start(&pooled(&server, "balance = \"round-robin\"\neject = { errors = 2, for = \"60s\" }"));
+    let mut client = Http::connect(gate.address());
+    eventually("it is ejected", || {
+        let answers: Vec<u16> = (0..8).map(|_| ask(&mut client).0).collect();
+        (answers == [200; 8]).then_some(())
+    });
+    let ejected = gate.metrics();
+    assert_eq!(
+        ejected
+            .lines()
+            .filter(|line| line.starts_with("lockgate_upstream_ejected{") && line.ends_with(" 1"))
+            .count(),
+        1
+    );
+}
