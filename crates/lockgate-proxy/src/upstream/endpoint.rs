@@ -184,6 +184,7 @@ impl Endpoint {
     pub fn forgive(&self) {
         self.load.latency.forget();
         self.load.avoidance.end();
+        self.back.store(0, Ordering::Relaxed);
     }
 
     /// How it does, by what was met there lately.
@@ -359,5 +360,8 @@ mod tests {
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
         assert!(endpoint.failed(Failure::Unserved, 7, eject, || true) && endpoint.is_ejected(7));
         assert_eq!((endpoint.ejections(), endpoint.back(), endpoint.latency().now(7)), (1, 507, None));
+        // What ends an ejection before its time decides by itself how slowly it returns.
+        endpoint.forgive();
+        assert_eq!((endpoint.ejections(), endpoint.back(), endpoint.is_ejected(7)), (1, 0, false));
     }
 }
