@@ -453,7 +453,8 @@ pub(crate) const ROOT: &[Key] = &[
         Tables(By::Address, TUNNEL),
         Absent("nobody has tunnels"),
         "",
-        "An HTTP proxy: clients ask for a tunnel to a host and port of their choice (CONNECT, over HTTP/1.1 and HTTP/2), and get one where          the rules say so. ADDR is as in `[tcp]` tables. Other methods are answered with 405, unless `forward` says otherwise.",
+        "An HTTP proxy: clients ask for a tunnel to a host and port of their choice (CONNECT, over HTTP/1.1 and HTTP/2), and get one where \
+         the rules say so. ADDR is as in `[tcp]` tables. Other methods are answered with 405, unless `forward` says otherwise.",
     ),
     Key::new(
         "tcp",

@@ -1,7 +1,7 @@
 //! Whom a request is for: its target and its Host taken together (RFC 9112 §3.2, §3.3).
 
 use crate::fields::Known;
-use crate::head::{RequestHead, Version};
+use crate::head::{Method, RequestHead, Version};
 use crate::target::{self, Authority, Target, TargetError};
 
 /// What a request asks for, and of whom.
@@ -62,17 +62,19 @@ pub fn asked(head: &RequestHead) -> Result<Asked<'_>, AskedError> {
         }
         // RFC 9112 §3.2.2: then Host is passed over, and made anew from the target.
         Target::Absolute { secure, authority, path, query } => {
-            let host = authority_text(whole);
+            let (host, rest) = split(whole);
+            // RFC 9112 §3.2.4: then it is about the server as a whole.
+            let path = if head.method == Method::Options && rest.is_empty() { b"*" } else { path };
             Asked { host, authority: Some(authority), path, query, secure: Some(secure) }
         }
     })
 }
 
-/// The text between `//` and the next slash or question mark.
-fn authority_text(absolute: &[u8]) -> &[u8] {
+/// The text between `//` and the next slash or question mark, and what follows from there on.
+fn split(absolute: &[u8]) -> (&[u8], &[u8]) {
     let start = memchr::memmem::find(absolute, b"//").map_or(0, |at| at + 2);
     let rest = &absolute[start..];
-    &rest[..memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len())]
+    rest.split_at(memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len()))
 }
 
 #[cfg(test)]
@@ -125,5 +127,11 @@ mod tests {
         assert_eq!(with("https://a"), is("a", "/", None));
         assert_eq!(with("http://a?c"), is("a", "/", Some("c")));
         assert_eq!(of("CONNECT a:443 HTTP/1.1\r\nHost: other"), is("a:443", "", None));
+        // RFC 9112 §3.2.4.
+        let options = |target: &str| of(&format!("OPTIONS {target} HTTP/1.1\r\nHost: other"));
+        assert_eq!(options("http://a:81"), is("a:81", "*", None));
+        assert_eq!(options("http://a/"), is("a", "/", None));
+        assert_eq!(options("http://a/b/a"), is("a", "/b/a", None));
+        assert_eq!(options("http://a?"), is("a", "/", Some("")));
     }
 }

@@ -95,10 +95,18 @@ impl Names {
     /// The addresses of `host`, in lower case: what is known if that is not older than `fresh`, else what the system says
     /// now. Whoever asks meanwhile waits for the same answer. Dropping the future leaves the others theirs.
     ///
+    /// `place` is dropped when the system has answered, also where nobody waits for that any more: it cannot be interrupted,
+    /// and who leaves must not have it asked for more than his share.
+    ///
     /// # Errors
     /// When it has none, or too many others are being looked up.
-    pub async fn look_up(self: &Arc<Self>, host: &str, fresh: Duration) -> Result<Addresses, NameError> {
-        let mut answer = match self.begin(host, fresh) {
+    pub async fn look_up<P: Send + 'static>(
+        self: &Arc<Self>,
+        host: &str,
+        fresh: Duration,
+        place: P,
+    ) -> Result<Addresses, NameError> {
+        let mut answer = match self.begin(host, fresh, place) {
             Begun::Known(found) => return found,
             Begun::Asked(answer) => answer,
         };
@@ -120,7 +128,7 @@ impl Names {
         }
     }
 
-    fn begin(self: &Arc<Self>, host: &str, fresh: Duration) -> Begun {
+    fn begin<P: Send + 'static>(self: &Arc<Self>, host: &str, fresh: Duration, place: P) -> Begun {
         let mut kept = self.kept();
         if let Some(found) = kept.known(host, fresh) {
             return Begun::Known(found);
@@ -136,6 +144,7 @@ impl Names {
                 Ok(found) => Ok(distinct(found)),
                 Err(error) => Err(NameError::Failed(error.to_string().into())),
             };
+            drop(place);
             names.kept().keep(name, Entry::Known { found: found.clone(), at: Instant::now() });
             // Whoever asked may have gone meanwhile.
             let _ = tell.send(Some(found));

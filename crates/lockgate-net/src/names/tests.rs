@@ -30,13 +30,31 @@ fn counting() -> (Arc<Names>, Arc<AtomicUsize>) {
 fn an_answer_is_used_again_until_it_is_too_old_for_who_asks() {
     block_on(async {
         let (names, asked) = counting();
-        let first = names.look_up("a.test", HOUR).await.unwrap();
+        let first = names.look_up("a.test", HOUR, ()).await.unwrap();
         assert_eq!(*first, addresses(&["192.0.2.1"])[..]);
-        assert_eq!(names.look_up("a.test", HOUR).await.unwrap(), first);
+        assert_eq!(names.look_up("a.test", HOUR, ()).await.unwrap(), first);
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
         assert_eq!(asked.load(Ordering::Relaxed), 1);
-        let second = names.look_up("a.test", Duration::ZERO).await.unwrap();
+        let second = names.look_up("a.test", Duration::ZERO, ()).await.unwrap();
         assert_eq!(*second, addresses(&["192.0.2.2"])[..]);
+    });
+}
+
+#[test]
+fn who_leaves_has_his_place_until_the_system_has_answered() {
+    block_on(async {
+        let (go, wait) = mpsc::channel::<()>();
+        let wait = Mutex::new(wait);
+        let names = Names::asking(Box::new(move |_| {
+            wait.lock().unwrap().recv().unwrap();
+            Ok(addresses(&["192.0.2.1"]))
+        }));
+        let place = Arc::new(());
+        drop(names.begin("a.test", HOUR, Arc::clone(&place)));
+        assert_eq!(Arc::strong_count(&place), 2);
+        go.send(()).unwrap();
+        names.look_up("a.test", HOUR, ()).await.unwrap();
+        assert_eq!(Arc::strong_count(&place), 1);
     });
 }
 
@@ -51,7 +69,7 @@ fn who_asks_meanwhile_waits_for_the_same_answer() {
             wait.lock().unwrap().recv().unwrap();
             Ok(addresses(&["192.0.2.1"]))
         }));
-        let begun: Vec<_> = (0..3).map(|_| names.begin("a.test", HOUR)).collect();
+        let begun: Vec<_> = (0..3).map(|_| names.begin("a.test", HOUR, ())).collect();
         go.send(()).unwrap();
         for one in begun {
             let Begun::Asked(mut answer) = one else { panic!("nothing is known yet") };
@@ -69,7 +87,7 @@ fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
             _ => Err(io::Error::other("no such host")),
         }));
         for (host, says) in [("a.test", "no such host"), ("empty.test", "it has no address")] {
-            let error = names.look_up(host, HOUR).await.unwrap_err();
+            let error = names.look_up(host, HOUR, ()).await.unwrap_err();
             assert_eq!(error.to_string(), says);
             assert_eq!(names.known(host, HOUR), Some(Err(error)));
             assert_eq!(names.known(host, Duration::ZERO), None);
@@ -81,7 +99,7 @@ fn a_failure_is_an_answer_for_a_moment_and_an_empty_answer_is_a_failure() {
 fn what_cannot_be_reached_is_looked_up_again() {
     block_on(async {
         let (names, asked) = counting();
-        let first = names.look_up("a.test", HOUR).await.unwrap();
+        let first = names.look_up("a.test", HOUR, ()).await.unwrap();
         // What is a moment old is not doubted: who tries again and again would have the name server asked as often.
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), Some(Ok(first)));
@@ -90,7 +108,7 @@ fn what_cannot_be_reached_is_looked_up_again() {
         }
         names.doubt("a.test");
         assert_eq!(names.known("a.test", HOUR), None);
-        names.look_up("a.test", HOUR).await.unwrap();
+        names.look_up("a.test", HOUR, ()).await.unwrap();
         assert_eq!(asked.load(Ordering::Relaxed), 2);
     });
 }
@@ -133,7 +151,7 @@ fn addresses_are_few_and_each_is_there_once() {
 #[test]
 fn the_system_knows_localhost() {
     block_on(async {
-        let found = Names::new().look_up("localhost", HOUR).await.unwrap();
+        let found = Names::new().look_up("localhost", HOUR, ()).await.unwrap();
         assert!(found.iter().all(IpAddr::is_loopback), "{found:?}");
     });
 }

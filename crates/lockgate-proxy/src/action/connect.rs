@@ -230,7 +230,7 @@ impl Connect {
                 let mut place = self.look_ups.enter(exchange.request.values.client).ok_or_else(busy)?;
                 let asked = async {
                     place.wait().await;
-                    self.names.look_up(host, self.fresh).await
+                    self.names.look_up(host, self.fresh, place).await
                 };
                 while_wanted(exchange, self.connect, Fault::TargetDnsTimeout, asked).await?
             }

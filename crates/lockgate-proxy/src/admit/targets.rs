@@ -86,7 +86,9 @@ impl Targets {
         if ip.is_unspecified() {
             return Err(Refused::Nobody);
         }
-        if self.deny.has_host(host, port) || self.deny.networks(ip, port).next().is_some() {
+        // In its clothes and without.
+        let denied = |ip| self.deny.networks(ip, port).next().is_some();
+        if self.deny.has_host(host, port) || denied(ip) || denied(address.ip()) {
             return Err(Refused::Denied);
         }
         if !self.allow.has_host(host, port) && self.allow.networks(ip, port).next().is_none() {
@@ -381,6 +383,13 @@ mod tests {
         ] {
             assert_eq!(any.admit("a.test", SocketAddr::new(ip.parse().unwrap(), 443)), Ok(()), "{ip}");
         }
+    }
+
+    #[test]
+    fn deny_knows_the_clothes_too() {
+        let targets = targets(&["* 443"], &["64:ff9b::/96 1-65535"], true);
+        assert_eq!(targets.admit("a.test", "[64:ff9b::1.1.1.1]:443".parse().unwrap()), Err(Refused::Denied));
+        assert_eq!(targets.admit("a.test", "1.1.1.1:443".parse().unwrap()), Ok(()));
     }
 
     /// To the system they are its own, and `deny` of the loopback would not know.
