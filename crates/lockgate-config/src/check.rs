@@ -480,6 +480,10 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Map(Names::FileTypes, of, _) => {
             format!("a table of endings and paths, each with {}", expected(of))
         }
+        Kind::Map(Names::Servers, of, _) => {
+            format!("a table of names of servers, each with {}", expected(of))
+        }
+        Kind::Map(Names::Protocols, of, _) => format!("a table of protocols, each with {}", expected(of)),
         Kind::Map(_, of, _) => format!("a table of names of fields, each with {}", expected(of)),
         Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
     }

@@ -7,6 +7,7 @@ mod answers;
 mod content;
 mod deadlines;
 mod files;
+mod named;
 mod pool;
 mod route;
 mod site;
@@ -23,6 +24,7 @@ use tcp::TCP;
 use tls::TLS;
 use tunnel::TUNNEL;
 
+pub(crate) use named::{By, Names};
 pub(crate) use ways::{Way, example, full_name, ways};
 
 /// One key.
@@ -170,58 +172,6 @@ pub(crate) enum Kind {
     Either(&'static [Kind]),
 }
 
-/// By what tables are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
-    /// The address of a listener.
-    Address,
-    /// A host, a port or both.
-    Site,
-    /// A path, perhaps after a method.
-    Path,
-    /// A name of letters, digits, `-`, `_` and dots.
-    Name,
-}
-
-impl By {
-    /// What stands for the key in the name of what is in the table.
-    pub(crate) fn placeholder(self) -> &'static str {
-        match self {
-            By::Address => "\"ADDR\"",
-            By::Site => "\"HOST\"",
-            By::Path => "\"PATH\"",
-            By::Name => "NAME",
-        }
-    }
-
-    /// A key, as it stands in a header.
-    pub(crate) fn sample(self) -> &'static str {
-        match self {
-            By::Address => "\":8443\"",
-            By::Site => "\"example.com:8080\"",
-            By::Path => "\"/api/*\"",
-            By::Name => "app",
-        }
-    }
-}
-
-/// What the keys of a map are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Names {
-    /// Names of fields of an answer.
-    AnswerFields,
-    /// Names of fields of a request.
-    RequestFields,
-    /// Statuses of errors, from 400 to 599.
-    Errors,
-    /// Endings of names with their dot, and paths of requests.
-    FileTypes,
-    /// Paths of requests, media types, `*`.
-    Cached,
-    /// Names of attributes of HTML.
-    Attributes,
-}
-
 impl Key {
     const fn new(
         name: &'static str,
@@ -260,6 +210,7 @@ impl Kind {
         match self {
             Table(keys) | Tables(_, keys) => Some(keys),
             Map(_, _, keys) if !keys.is_empty() => Some(keys),
+            Map(names, of, _) if names.lead() => of.table(),
             Either(kinds) => kinds.iter().find_map(Kind::table),
             _ => None,
         }
@@ -269,6 +220,7 @@ impl Kind {
     pub(crate) fn listed_table(&self) -> Option<&'static [Key]> {
         match self {
             List { of, .. } => of.table(),
+            Map(names, of, _) if names.lead() => of.listed_table(),
             Either(kinds) => kinds.iter().find_map(Kind::listed_table),
             _ => None,
         }
@@ -462,7 +414,8 @@ pub(crate) const ROOT: &[Key] = &[
         Absent("nothing is relayed unread; at least one `[site]`, `[tcp]` or `[tunnel]` table is needed"),
         "",
         "A listener: the bytes of every connection are relayed unread, after TLS is taken off where `tls` is \
-         given. ADDR is `\":8443\"` (that port on every address), `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or \
+         given. Where they go is said by `proxy`, or by `sni`, `alpn` and `default` for each name that clients of TLS ask \
+         for. ADDR is `\":8443\"` (that port on every address), `\"127.0.0.1:8443\"`, `\"[::1]:8443\"` or \
          `\"unix:/run/lockgate.sock\"`; with port 0 the kernel chooses one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#),

@@ -17,6 +17,7 @@ mod files;
 mod http;
 mod pool;
 mod shape;
+mod tcp;
 mod tunnel;
 
 pub use crate::address::{Cidr, EndpointAddr, ListenAddr};
@@ -29,6 +30,7 @@ pub use files::*;
 pub use http::*;
 pub use pool::*;
 pub use shape::*;
+pub use tcp::*;
 pub use tunnel::*;
 
 /// A whole configuration.
@@ -216,31 +218,6 @@ pub struct Socket {
     pub fast_open: bool,
     /// Idle time before the kernel probes a silent peer; `None` switches the probes off.
     pub keepalive: Option<Duration>,
-}
-
-/// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Tcp {
-    /// The key as written.
-    pub name: String,
-    /// Where it was written.
-    pub at: At,
-    /// The address that it listens on.
-    pub listen: ListenAddr,
-    /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
-    pub tls: Option<Tls>,
-    /// Where the bytes go: an index into `Config::pools`.
-    pub pool: usize,
-    /// The PROXY header that is sent to the endpoint: its own, else that of the pool.
-    pub proxy_protocol: Option<ProxyVersion>,
-    /// Whether a PROXY header is expected from the client.
-    pub accept_proxy: AcceptProxy,
-    /// Deadlines, with the global ones merged in.
-    pub timeouts: Timeouts,
-    /// After how long a connection ends whatever it does; `None` is never.
-    pub max_lifetime: Option<Duration>,
-    /// The rates that its bytes are held to; `None` is as they come.
-    pub shape: Option<Shape>,
 }
 
 /// Versions of the PROXY protocol.

@@ -6,8 +6,6 @@
 /// Keys and tables that are known but not in this version, by their path, with what helps meanwhile.
 const LATER: &[(&str, &str)] = &[
     ("site.*.also", "write a site of its own: redirect = \"https://example.com{path}\""),
-    ("tcp.*.sni", "give each name its own address, or decrypt with certs"),
-    ("tcp.*.default", "give the address in proxy; the default certificate is tls.default"),
     ("tcp.*.allow", "remove it, and filter in front"),
     ("tcp.*.deny", "remove it, and filter in front"),
 ];
@@ -289,6 +287,26 @@ const SYNONYMS: &[(&[&str], &str)] = &[
     (
         &["ssl_certificate_key", "key_file", "private_key", "ssl_key", "tls_key"],
         "write tls = { key = \"/etc/tls/app.key\" } beside cert",
+    ),
+    (
+        &[
+            "ssl_preread",
+            "ssl_preread_server_name",
+            "req_ssl_sni",
+            "req_ssl_hello_type",
+            "ssl_fc_sni",
+            "hostsni",
+            "hostsniregexp",
+            "passthrough",
+            "tls_passthrough",
+            "ssl_passthrough",
+            "layer4",
+        ],
+        "write sni.\"mail.example.com\" = \"10.0.0.5:443\" in [tcp.\":443\"], and default = \"…\" for all other names",
+    ),
+    (
+        &["req_ssl_alpn", "ssl_preread_alpn_protocols", "acme_tls_1", "tls_alpn_01"],
+        "write alpn.\"acme-tls/1\" = \"127.0.0.1:10443\" in [tcp.\":443\"]",
     ),
     (&["ssl", "https"], "write tls = { cert = \"/etc/tls/app.pem\" }"),
     (

@@ -252,7 +252,8 @@ impl Resolver<'_> {
         }
         let places = &self.root.key_places;
         let plain = |site: &Site| site.tls.is_none();
-        let no_tls = config.tcp.iter().all(|tcp| tcp.tls.is_none())
+        let mut relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
+        let no_tls = relays.all(|relay| relay.tls.is_none())
             && config.tunnels.iter().all(|tunnel| tunnel.tls.is_none())
             && config.sites.iter().all(plain);
         if let (Some(at), true) = (places.get("tls"), no_tls) {

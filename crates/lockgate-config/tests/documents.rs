@@ -70,7 +70,7 @@ fn every_example_in_the_reference_fits_the_schema() {
         "wrokers = 1",
         "workers = 0",
         "workers = \"many\"",
-        "[tcp.\":1\"]\ntls = false",
+        "[tcp.\":1\"]\nsni = { \"a.b\" = { tls = {} } }",
         "timeouts = { connect = 5 }",
     ] {
         let table: toml::Table = toml::from_str(wrong).unwrap();

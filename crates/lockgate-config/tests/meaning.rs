@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockgate_config::{
     AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Directions,
-    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Tcp, Tickets, Tls,
-    TlsVersion, Workers, load, parse_str_in,
+    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Relay, SentHeader, Tcp,
+    Tickets, Tls, TlsVersion, Workers, load, parse_str_in,
 };
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
@@ -30,15 +30,20 @@ fn pool(config: &Config, index: usize) -> &Pool {
     &config.pools[index]
 }
 
+/// The only relay of a listener.
+fn relay(tcp: &Tcp) -> &Relay {
+    tcp.relays()[0]
+}
+
 /// The address of the first endpoint of the first listener.
 fn first_endpoint(config: &Config) -> String {
-    pool(config, config.tcp[0].pool).endpoints[0].addr.to_string()
+    pool(config, relay(&config.tcp[0]).pool).endpoints[0].addr.to_string()
 }
 
 fn tls(global: &str, own: &str) -> Tls {
     let env = Environment::none().with_file("/etc/tls/a.pem", "").with_file("/etc/tls/b.pem", "");
     let text = format!("[tls]\n{global}\n[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\ntls = {own}\n");
-    load_in(&text, &env).config.tcp.remove(0).tls.expect("the listener has TLS")
+    relay(&load_in(&text, &env).config.tcp[0]).tls.clone().expect("the listener has TLS")
 }
 
 fn paths(certs: &[CertFiles]) -> Vec<&str> {
@@ -67,7 +72,8 @@ fn two_lines_are_a_configuration() {
     let tcp = &config.tcp[0];
     assert_eq!((tcp.name.as_str(), &tcp.listen), (":8443", &ListenAddr::All(8443)));
     assert_eq!(first_endpoint(&config), "127.0.0.1:3000");
-    assert_eq!((&tcp.tls, tcp.proxy_protocol, tcp.accept_proxy), (&None, None, AcceptProxy::Never));
+    assert_eq!((&relay(tcp).tls, relay(tcp).proxy_protocol), (&None, None));
+    assert_eq!(tcp.accept_proxy, AcceptProxy::Never);
     assert_eq!((tcp.timeouts, tcp.max_lifetime), (config.timeouts, None));
 }
 
@@ -76,8 +82,8 @@ fn the_example_of_the_product_is_read() {
     let tcp = listener(
         "tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\nproxy = \"unix:/run/app.sock\"\nproxy_protocol = \"v2\"\n",
     );
-    assert_eq!(tcp.proxy_protocol, Some(ProxyVersion::V2));
-    let tls = tcp.tls.unwrap();
+    assert_eq!(relay(&tcp).proxy_protocol, Some(SentHeader::Own(ProxyVersion::V2)));
+    let tls = relay(&tcp).tls.clone().unwrap();
     assert_eq!(tls.certs[0].key.as_deref(), Some(Path::new("/etc/tls/app.key")));
     assert_eq!(tls.default.as_ref(), tls.certs.first());
     assert_eq!(tls.tickets, Tickets::Rotating { rotate: Duration::from_secs(43_200), keep: 3 });
@@ -163,7 +169,7 @@ fn an_upstream_may_be_a_list_and_speak_tls() {
     let config = config(
         "[tcp.\":1\"]\nproxy = { to = [\"a.b:1\", { addr = \"[::1]:2\", max = 7 }], tls = { ca = \"/ca.pem\", alpn = [\"h2\"] } }",
     );
-    let pool = pool(&config, config.tcp[0].pool);
+    let pool = pool(&config, relay(&config.tcp[0]).pool);
     let ends: Vec<_> = pool.endpoints.iter().map(|end| (end.addr.to_string(), end.max)).collect();
     assert_eq!(ends, [("a.b:1".to_owned(), None), ("[::1]:2".to_owned(), Some(7))]);
     let tls = pool.tls.clone().unwrap();
@@ -199,8 +205,11 @@ fn files_are_merged_and_their_paths_start_from_their_own_folder() {
     let config = &loaded.config;
     assert_eq!((config.tcp.len(), config.user.as_deref()), (2, Some("c")));
     let second = &config.tcp[1];
-    assert_eq!(pool(config, second.pool).endpoints[0].addr.to_string(), "unix:/etc/lockgate/sites/a.sock");
-    let tls = second.tls.as_ref().unwrap();
+    assert_eq!(
+        pool(config, relay(second).pool).endpoints[0].addr.to_string(),
+        "unix:/etc/lockgate/sites/a.sock"
+    );
+    let tls = relay(second).tls.as_ref().unwrap();
     assert_eq!((paths(&tls.certs), tls.versions.len()), (vec!["/etc/lockgate/sites/a.pem"], 1));
     assert_eq!(loaded.at("user").unwrap().to_string(), "/etc/lockgate/sites/more/c.toml:1:1");
 }

@@ -54,6 +54,13 @@ fn fifteen_mistakes_are_told_at_once() {
 #[test]
 fn every_mistake_has_its_code_its_place_and_its_cure() {
     let tls = |inner: &str| format!("[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\ntls = {inner}\n");
+    let tcp = |lines: &str| format!("[tcp.\":1\"]\n{lines}\n");
+    let beside = |lines: &str, more: &str| {
+        format!(
+            "trusted = [\"10.0.0.0/8\"]\n[tls]\ncerts = [\"/a.pem\"]\n\
+             [site.\"example.com\"]\nrespond = 404\n{more}[tcp.\":443\"]\n{lines}\n"
+        )
+    };
     let proxy = |value: &str| format!("[tcp.\":1\"]\nproxy = {value}\n");
     let top = |line: &str| format!("{line}\n{LISTENER}");
     let site = |line: &str| format!("{SITE}{line}\n");
@@ -146,7 +153,25 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (top("dns = { servers = [\"ns.example:53\"] }"), "E0016", "\"ns.example:53\"", "10.0.0.53:53"),
         (top("dns = { servers = [] }"), "E0014", "[]", "at least one"),
         (top("resolver = \"10.0.0.1\""), "E0010", "resolver", "dns = { servers"),
-        (format!("{LISTENER}sni.\"a\" = \"b\"\n"), "E0011", "sni", "certs"),
+        (tcp("proxy = \"a.b:1\"\nsni.\"a.b\" = \"a.b:1\""), "E0019", "proxy", "move it to `default`"),
+        (tcp("tls = {}\nsni.\"a.b\" = \"a.b:1\""), "E0019", "tls", "in the entries"),
+        (tcp("sni = {}"), "E0020", "{}", "sni.\"mail.example.com\""),
+        (tcp("sni.\"a.b\" = { tls = \"/a.pem\" }"), "E0020", "{ tls = \"/a.pem\" }", "add proxy"),
+        (tcp("sni.\"a.b\" = { proxy = \"a.b:1\", tsl = {} }"), "E0010", "tsl", "did you mean `tls`"),
+        (tcp("sni.\"10.0.0.1\" = \"a.b:1\""), "E0033", "\"10.0.0.1\"", "as `default`"),
+        (tcp("sni.\"*\" = \"a.b:1\""), "E0033", "\"*\"", "default = "),
+        (tcp("sni.\"a.b:443\" = \"a.b:1\""), "E0033", "\"a.b:443\"", "write \"a.b\""),
+        (tcp("sni.\"a.b\" = \"a.b:1\"\nsni.\"a.b.\" = \"a.b:1\""), "E0034", "\"a.b.\"", "keep one"),
+        (tcp("sni.\"a.b\" = \"a.b:1\"\nsni.\"A.b\" = \"a.b:1\""), "E0002", "\"a.b\"", ""),
+        (tcp("alpn.\"a b\" = \"a.b:1\""), "E0018", "\"a b\"", "acme-tls/1"),
+        (tcp("default = \"pool:x\""), "E0038", "\"pool:x\"", "[pool.x]"),
+        (tcp("ssl_preread = true"), "E0010", "ssl_preread", "sni.\"mail.example.com\""),
+        (tcp("proxy = \"a.b:1\"\nproxy_protocol = \"pass\""), "E0020", "\"pass\"", "accept_proxy = "),
+        (tcp("sni.\"a.b\" = { proxy = \"a.b:1\", proxy_protocol = \"pass\" }"), "E0020", "\"pass\"", "accept_proxy = "),
+        (beside("sni.\"example.com\" = \"a.b:1\"", ""), "E0034", "\"example.com\"", "keep one of them"),
+        (beside("default = \"a.b:1\"", "[site.\":443\"]\ntls = \"/a.pem\"\nrespond = 404\n"), "E0034", "default", "keep one"),
+        (beside("proxy = \"a.b:1\"", ""), "E0022", "\":443\"", "another port"),
+        (beside("sni.\"a.b\" = \"a.b:1\"\naccept_proxy = \"require\"", ""), "E0042", "\":443\"", "the same accept_proxy"),
         (files("try = []"), "E0014", "[]", "at least one"),
         (files("index = \"a.html\""), "E0012", "\"a.html\"", "write [\"a.html\"]"),
         (files("index = [\"a/b.html\"]"), "E0018", "\"a/b.html\"", "\"index.html\""),
@@ -612,7 +637,7 @@ fn programs_get_the_same_as_json() {
 fn mistakes_found_later_look_the_same() {
     let text = "[tcp.\":1\"]\ntls = { cert = \"/a.pem\" }\nproxy = \"127.0.0.1:1\"\n";
     let loaded = read(text, &Environment::none()).unwrap();
-    let cert = loaded.config.tcp[0].tls.as_ref().unwrap().certs[0].clone();
+    let cert = loaded.config.tcp[0].relays()[0].tls.as_ref().unwrap().certs[0].clone();
     assert_eq!(cert.at.to_string(), "lockgate.toml:2:16");
     let mut report = Report::new();
     report.push_at(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockgate_config::{
     AcceptProxy, AccessFormat, Action, Allowance, Answer, Auth, Balance, Config, Eject, Environment, HashKey,
     HeaderChange, HeaderRule, Host, Http2, LimitKey, LogTarget, Pattern, Pool, Probe, Protocol, ProxyVersion,
-    Retry, Route, Segment, Site, SiteLog, UpstreamTls, parse_str_in,
+    Retry, Route, Segment, SentHeader, Site, SiteLog, UpstreamTls, parse_str_in,
 };
 
 fn config(text: &str) -> Config {
@@ -360,9 +360,10 @@ fn a_pool_is_shared_by_all_that_name_it() {
          [site.\":1\"]\nproxy = \"pool:app\"\n[site.\":1\".path.\"/x\"]\nproxy = [\"10.0.0.1:1\", \"10.0.0.2:1\"]\n",
     );
     assert_eq!(config.pools.len(), 2);
-    assert_eq!((config.tcp[0].pool, config.tcp[1].pool), (0, 0));
-    let versions: Vec<_> = config.tcp.iter().map(|tcp| tcp.proxy_protocol).collect();
-    assert_eq!(versions, [Some(ProxyVersion::V1), Some(ProxyVersion::V2)]);
+    let relays: Vec<_> = config.tcp.iter().flat_map(|tcp| tcp.relays()).collect();
+    assert_eq!((relays[0].pool, relays[1].pool), (0, 0));
+    let versions: Vec<_> = relays.iter().map(|relay| relay.proxy_protocol).collect();
+    assert_eq!(versions, [ProxyVersion::V1, ProxyVersion::V2].map(|version| Some(SentHeader::Own(version))));
     let actions: Vec<_> = config.sites[0].routes.iter().map(|route| &route.action).collect();
     assert_eq!(actions, [&Action::Proxy(1), &Action::Proxy(0)]);
     let ends: Vec<_> =

@@ -2,15 +2,16 @@
 //!
 //! A direction that ends is ended on the other side too, while the opposite one goes on (half-close). What a side
 //! does not take at once is kept, at most one read's worth, and nothing more is read until it is gone: that is
-//! all the memory a direction can use. Plain TCP in bulk is spliced. Does not watch the clock and does not log.
+//! all the memory a direction can use. Plain TCP in bulk is spliced. Has no deadlines and does not log.
 
 mod flow;
 mod habits;
+mod meter;
 mod read_size;
 #[cfg(test)]
 mod tests;
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -24,6 +25,7 @@ use crate::stream::StreamError;
 use crate::tls::session::{Session, SessionError};
 
 pub use habits::Habits;
+pub use meter::{Meter, Times};
 
 use flow::{Fault, Flow, Lane, Stage};
 use read_size::ReadSize;
@@ -108,21 +110,6 @@ pub enum End {
     Failed(Which, StreamError),
 }
 
-/// Bytes moved so far, application data only; read by others while the relay runs.
-#[derive(Debug, Default)]
-pub struct Meter {
-    /// From the client to the origin.
-    pub received: Cell<u64>,
-    /// From the origin to the client.
-    pub sent: Cell<u64>,
-    /// Handed on later than they were taken, because a side was slow: moved, though no byte is read meanwhile.
-    pub flushed: Cell<u64>,
-    /// Whether a direction waits for its shaper now: nobody but we keeps it from moving.
-    pub held: Cell<bool>,
-    /// For how long directions have waited for theirs, together, in nanoseconds.
-    pub held_for: Cell<u64>,
-}
-
 /// What is to be sent before anything else.
 #[derive(Debug, Default)]
 pub struct Preface {
@@ -169,9 +156,10 @@ impl Relay {
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both connections.
     pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
         poll_fn(|cx| {
-            let polled = self.poll(cx, scratch, meter, habits);
+            let end = self.poll(cx, scratch, meter, habits);
             meter.held.set(self.upward.is_held() || self.downward.is_held());
-            polled
+            meter.note(self.upward.has_ended(), self.downward.has_ended());
+            end
         })
         .await
     }

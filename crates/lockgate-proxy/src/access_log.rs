@@ -18,6 +18,9 @@
 //! | `resumed` | whether an earlier TLS session was resumed |
 //! | `client_cn` | common name of the client's certificate |
 //! | `received_bytes`, `sent_bytes` | from and to downstream |
+//! | `received_first_byte_seconds`, `sent_first_byte_seconds` | until the first byte of that direction was relayed |
+//! | `received_end_seconds`, `sent_end_seconds` | until that direction had ended: who ends first is seen here |
+//! | `received_bytes_per_second`, `sent_bytes_per_second` | its mean rate until it had ended, or the connection |
 //! | `handshake_seconds` | TLS with downstream |
 //! | `connect_seconds` | choosing an endpoint and connecting to it, retries included |
 //! | `duration_seconds` | from then to the end |
@@ -184,6 +187,24 @@ pub enum Format {
     Logfmt,
 }
 
+/// When one direction of a relay was open, from the beginning of the connection.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Until its first byte.
+    pub first: Option<Duration>,
+    /// Until its end, unless it was cut.
+    pub end: Option<Duration>,
+}
+
+impl Span {
+    /// Bytes a second, where the connection took `duration`; nothing where that is too short to say.
+    fn rate(self, bytes: u64, duration: Duration) -> Option<u64> {
+        let millis = self.end.unwrap_or(duration).as_millis();
+        let rate = (u128::from(bytes) * 1_000).checked_div(millis)?;
+        u64::try_from(rate).ok()
+    }
+}
+
 /// What the log says of one connection. Borrowed: it lives for the call that writes it.
 #[derive(Debug, Clone, Copy)]
 pub struct Record<'a> {
@@ -215,6 +236,8 @@ pub struct Record<'a> {
     pub received: u64,
     /// Bytes sent to downstream.
     pub sent: u64,
+    /// Both directions, received and sent, of what was relayed.
+    pub spans: Option<[Span; 2]>,
     /// How long TLS with downstream took to agree, or to fail.
     pub handshake: Option<Duration>,
     /// How long connecting to an endpoint took, or failed.
@@ -287,6 +310,18 @@ impl Record<'_> {
         fields.some_text(key!("client_cn"), self.client_cn);
         fields.number(key!("received_bytes"), self.received);
         fields.number(key!("sent_bytes"), self.sent);
+        if let Some([received, sent]) = self.spans {
+            fields.some_seconds(key!("received_first_byte_seconds"), received.first);
+            fields.some_seconds(key!("sent_first_byte_seconds"), sent.first);
+            fields.some_seconds(key!("received_end_seconds"), received.end);
+            fields.some_seconds(key!("sent_end_seconds"), sent.end);
+            if let Some(rate) = received.rate(self.received, self.duration) {
+                fields.number(key!("received_bytes_per_second"), rate);
+            }
+            if let Some(rate) = sent.rate(self.sent, self.duration) {
+                fields.number(key!("sent_bytes_per_second"), rate);
+            }
+        }
         fields.some_seconds(key!("handshake_seconds"), self.handshake);
         fields.some_seconds(key!("connect_seconds"), self.connect);
         fields.seconds(key!("duration_seconds"), self.duration);
@@ -322,6 +357,10 @@ mod tests {
             client_cn: Some("alice"),
             received: 100,
             sent: 20_000,
+            spans: Some([
+                Span { first: Some(Duration::from_millis(2)), end: Some(Duration::from_secs(1)) },
+                Span { first: Some(Duration::from_millis(30)), end: None },
+            ]),
             handshake: Some(Duration::from_micros(1_250)),
             connect: Some(Duration::from_nanos(90_999)),
             duration: Duration::from_millis(61_000),
@@ -342,6 +381,7 @@ mod tests {
             cipher: None,
             resumed: None,
             client_cn: None,
+            spans: None,
             handshake: None,
             connect: None,
             endpoint: None,
@@ -377,6 +417,9 @@ mod tests {
             r#""sni":"app.example.com","alpn":"h2","tls_version":"TLSv1.3","#,
             r#""cipher":"TLS13_AES_256_GCM_SHA384","resumed":false,"client_cn":"alice","#,
             r#""received_bytes":100,"sent_bytes":20000,"#,
+            r#""received_first_byte_seconds":0.002000,"sent_first_byte_seconds":0.030000,"#,
+            r#""received_end_seconds":1.000000,"#,
+            r#""received_bytes_per_second":100,"sent_bytes_per_second":327,"#,
             r#""handshake_seconds":0.001250,"connect_seconds":0.000090,"duration_seconds":61.000000,"#,
             r#""endpoint":"unix:/run/app.sock","cause":"client_closed","side":"downstream","#,
             r#""detail":"close_notify"}"#,

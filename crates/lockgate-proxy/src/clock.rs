@@ -287,6 +287,8 @@ pub struct Watch {
     pub client: Cell<Option<IpAddr>>,
     /// Which listener it came by.
     pub listener: Cell<usize>,
+    /// Which of the worker's relays it is, if it is one.
+    pub relay: Cell<Option<usize>>,
     /// What of the meter was accounted for: received, sent, and for how long it was held to rates.
     pub accounted: Cell<(u64, u64, u64)>,
     /// Whose answer it waits for.
@@ -314,6 +316,7 @@ impl Watch {
             meter: Meter::default(),
             client: Cell::default(),
             listener: Cell::default(),
+            relay: Cell::default(),
             accounted: Cell::default(),
             asked: Cell::default(),
             index: Cell::default(),

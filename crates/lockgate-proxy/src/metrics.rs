@@ -3,6 +3,7 @@
 //! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this page.
 
 pub mod http;
+pub mod relay;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,6 +43,8 @@ const RESUMED: [&str; 2] = ["false", "true"];
 pub struct WorkerCells {
     /// In the order of the listeners.
     pub listeners: Vec<ListenerCells>,
+    /// In the order of the relays.
+    pub relays: Vec<relay::RelayCells>,
     /// Turns in which accepting failed for want of descriptors or memory.
     pub accept_failures: Counter,
     /// Of exchanges.

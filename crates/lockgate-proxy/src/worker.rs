@@ -298,6 +298,10 @@ impl Worker {
             cells.received.add(received);
             cells.sent.add(sent);
         }
+        if let Some(cells) = watch.relay.get().and_then(|place| self.cells.relays.get(place)) {
+            cells.received.add(received);
+            cells.sent.add(sent);
+        }
         if let Some(client) = watch.client.get() {
             self.top.borrow_mut().add(&limits::client(client), unix_millis(), received, sent);
         }

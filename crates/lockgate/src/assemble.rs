@@ -6,6 +6,7 @@
 mod answers;
 mod changes;
 mod pools;
+mod relays;
 mod rules;
 mod sites;
 mod tls;
@@ -20,10 +21,11 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
-use lockgate_net::tls::{Acceptors, Connector, TicketRing};
+use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::action::files;
 use lockgate_proxy::admit::basic_auth::Checker;
-use lockgate_proxy::downstream::{AcceptProxy, Listener, Relaying, Service};
+use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};
+use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::{Directions, Shape};
 use lockgate_proxy::site::{Action, Route};
 use lockgate_proxy::upstream::Pool;
@@ -44,6 +46,8 @@ pub(crate) struct Assembly {
     pub(crate) pools: Vec<Arc<Pool>>,
     /// The pools that sites use, by the number that they have there: the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
+    /// The relays by their listeners and pools, in the order of the workers' counters.
+    pub(crate) relays: Vec<RelayName>,
     /// The names of the sites, by the place that each has there, then those of tunnels: what is counted apart.
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
@@ -64,12 +68,8 @@ impl Assembly {
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their address; `bound` is in
     /// the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[Bound]) {
-        let is_site = |listener: &Listener| matches!(listener.service, Service::Http(_));
-        let secure = self
-            .listeners
-            .iter()
-            .zip(bound)
-            .filter(|(planned, _)| planned.listener.tls.is_some() && is_site(&planned.listener));
+        let is_secure = |planned: &Planned| planned.listener.tls_of_sites().is_some();
+        let secure = self.listeners.iter().zip(bound).filter(|(planned, _)| is_secure(planned));
         let chosen: Vec<_> =
             secure.map(|(planned, bound)| (planned.address.clone(), port(&bound.address))).collect();
         for Planned { listener, address, .. } in &mut self.listeners {
@@ -94,9 +94,8 @@ impl Assembly {
     /// that it serves.
     pub(crate) fn held_by_worker(&self) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
-        let serves = |planned: &Planned| match &planned.listener.service {
-            Service::Http(sites) => sites.routes.iter().any(is_files),
-            Service::Relay(_) => false,
+        let serves = |planned: &Planned| {
+            planned.listener.sites().is_some_and(|sites| sites.routes.iter().any(is_files))
         };
         let files = if self.listeners.iter().any(serves) { 2 * files::DESCRIPTORS } else { 0 };
         self.listeners.len() + 1 + files
@@ -104,8 +103,7 @@ impl Assembly {
 
     /// Every file that is read again when it changes.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        let listeners = self.listeners.iter().map(|planned| &planned.listener);
-        let certificates = listeners.filter_map(|listener| listener.tls.as_ref()).flat_map(Acceptors::all);
+        let certificates = self.listeners.iter().flat_map(|planned| planned.listener.acceptors());
         let authorities = self.connectors.iter().filter_map(|(_, connector)| connector.file());
         let keys = self.rings.iter().filter_map(|ring| ring.file());
         let users = self.checkers.iter().map(|checker| checker.path());
@@ -136,19 +134,20 @@ pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly>
     let (rings, mut pools) = (Rings::default(), Pools::default());
     pools.resolver.ask(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let (sites, tunnels) = (Sites::default(), tunnels::Shared::default());
-    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites, tunnels };
-    let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.relay(tcp)).collect();
+    let (sites, tunnels, relays) = (Sites::default(), tunnels::Shared::default(), Vec::new());
+    let mut assembler = Assembler { config, mistakes, rings, pools, fetcher, sites, tunnels, relays };
+    let mut listeners: Vec<Planned> = config.tcp.iter().filter_map(|tcp| assembler.listener(tcp)).collect();
     let tunnels = config.tunnels.iter().zip(config.sites.len()..);
     listeners.extend(tunnels.filter_map(|(tunnel, place)| assembler.tunnel(tunnel, place)));
     listeners.extend(assembler.site_listeners());
-    let Assembler { mistakes, rings, pools, fetcher, sites, .. } = assembler;
+    let Assembler { relays, mistakes, rings, pools, fetcher, sites, .. } = assembler;
     let Pools { all, connectors, resolver, prober, .. } = pools;
     let (upstreams, checkers) = sites.shared();
     (!mistakes.failed).then(|| Assembly {
         listeners,
         pools: all,
         upstreams,
+        relays,
         sites: counted(config).cloned().collect(),
         connectors,
         rings: rings.all(),
@@ -167,6 +166,7 @@ struct Assembler<'a> {
     fetcher: Fetcher,
     sites: Sites,
     tunnels: tunnels::Shared,
+    relays: Vec<RelayName>,
 }
 
 /// The names of what requests are counted by.
@@ -211,41 +211,6 @@ impl Mistakes<'_> {
         self.report
             .iter()
             .any(|found| found.code() == code && found.message() == message && found.at().is_some_and(same))
-    }
-}
-
-impl Assembler<'_> {
-    fn relay(&mut self, tcp: &config::Tcp) -> Option<Planned> {
-        let config = self.config;
-        let tls = tcp.tls.as_ref().map(|tls| self.rings.acceptor(&mut self.mistakes, &tcp.at, tls));
-        let pool = self.pools.pool(&mut self.mistakes, config, tcp.pool, &tcp.name);
-        let (tls, pool) = match (tls, pool) {
-            (None, Some(pool)) => (None, pool),
-            (Some(Some(tls)), Some(pool)) => (Some(tls.into()), pool),
-            _ => return None,
-        };
-        let accept_proxy = accept_proxy(tcp.accept_proxy);
-        // Only where the client must speak first: elsewhere a server's greeting would be held up.
-        let client_first = tls.is_some() || accept_proxy == AcceptProxy::Require;
-        let service = Service::Relay(Relaying {
-            pool,
-            proxy_protocol: tcp.proxy_protocol.map(pools::version),
-            connect: tcp.timeouts.connect,
-            idle: tcp.timeouts.tunnel_idle,
-            keepalive: config.socket.keepalive,
-            max_lifetime: tcp.max_lifetime,
-            shape: tcp.shape.as_ref().map(shape),
-        });
-        let name = tcp.name.clone();
-        let listener = Listener { name, tls, accept_proxy, handshake: tcp.timeouts.handshake, service };
-        Some(Planned {
-            listener: Arc::new(listener),
-            address: address(&tcp.listen),
-            options: options(&config.socket, client_first.then_some(tcp.timeouts.handshake)),
-            alpn: tcp.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
-            plain: Vec::new(),
-            at: tcp.at.clone(),
-        })
     }
 }
 

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
-use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
+use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::popular::PopularSnapshot;
 use lockgate_proxy::upstream::{Endpoint, Member, Pool};
@@ -31,6 +32,7 @@ pub(crate) struct Exposition {
     /// Each once, however many listeners have it.
     endpoints: Vec<Arc<Endpoint>>,
     /// In the order of the workers' cells, as the pools behind them.
+    relays: Vec<RelayName>,
     sites: Vec<String>,
     upstreams: Vec<Arc<Pool>>,
     standings: Standings,
@@ -53,7 +55,7 @@ impl Exposition {
         let listeners = &assembly.listeners;
         let name = |planned: &Planned| planned.listener.name.clone();
         let acceptors = |planned: &Planned| {
-            let all = planned.listener.tls.iter().flat_map(Acceptors::all);
+            let all = planned.listener.acceptors().into_iter();
             all.map(|acceptor| (name(planned), Arc::clone(acceptor))).collect::<Vec<_>>()
         };
         let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
@@ -67,6 +69,7 @@ impl Exposition {
             names: listeners.iter().map(name).collect(),
             acceptors: listeners.iter().flat_map(acceptors).collect(),
             endpoints,
+            relays: assembly.relays.clone(),
             sites: assembly.sites.clone(),
             upstreams: assembly.upstreams.clone(),
             standings: assembly.prober.standings(),
@@ -87,6 +90,7 @@ impl Exposition {
     pub(crate) fn metrics(&self) -> String {
         let mut text = Text::new();
         metrics::write(&mut text, &self.shards, &self.names);
+        relay::write(&mut text, &self.shards, &self.relays);
         self.process(&mut text);
         self.upstream(&mut text);
         http::write(&mut text, &self.shards, &self.sites, &self.states());

@@ -19,6 +19,7 @@ use lockgate_proxy::access_log::{Format, Log, MaskIp, Sample, Style};
 use lockgate_proxy::clock::Pulse;
 use lockgate_proxy::limits::{Limit, PerClient};
 use lockgate_proxy::metrics::http::HttpCells;
+use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::worker::{Published, Setup, Shared};
@@ -305,6 +306,7 @@ pub(crate) fn start_workers(prepared: Prepared) -> io::Result<Running> {
     let endpoints = assembly.upstreams.iter().map(|pool| pool.members().len()).sum();
     let shards = Arc::new(Shards::new(workers, |_| WorkerCells {
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
+        relays: assembly.relays.iter().map(|_| RelayCells::default()).collect(),
         accept_failures: Counter::new(),
         http: HttpCells::new(assembly.sites.len(), endpoints),
     }));

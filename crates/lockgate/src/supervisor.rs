@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
-use lockgate_net::tls::{Acceptor, Acceptors, KeysReloaded, Rotation, TicketRing};
+use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::clock::{Pulse, TICK};
 use lockgate_proxy::downstream::Service;
@@ -194,7 +194,7 @@ impl Running {
             let what = match (&planned.listener.service, &planned.listener.tls) {
                 (Service::Http(_), Some(_)) => "https",
                 (Service::Http(_), None) => "http",
-                (Service::Relay(_), Some(_)) => "tls",
+                (Service::Relay(_), Some(_)) | (Service::ByHello(_), _) => "tls",
                 (Service::Relay(_), None) => "tcp",
             };
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
@@ -254,7 +254,7 @@ impl Running {
             }
         }
         for planned in &self.assembly.listeners {
-            for acceptor in planned.listener.tls.iter().flat_map(Acceptors::all) {
+            for acceptor in planned.listener.acceptors() {
                 reload_certificates(&planned.listener.name, acceptor);
             }
         }

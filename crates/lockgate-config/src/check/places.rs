@@ -35,6 +35,8 @@ fn header(section: &str) -> String {
         "pool" => "pool.NAME".to_owned(),
         "values" => "values.NAME".to_owned(),
         "site" => "site.\"HOST\"".to_owned(),
+        "tcp.*.sni" => "tcp.\"ADDR\".sni.\"NAME\"".to_owned(),
+        "tcp.*.alpn" => "tcp.\"ADDR\".alpn.\"PROTOCOL\"".to_owned(),
         _ => "site.\"HOST\".path.\"PATH\"".to_owned(),
     }
 }
@@ -60,7 +62,12 @@ fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String
         }
         let Some(inner) = key.kind.table() else { continue };
         let inside = join(path, key.name);
-        let inside = if matches!(key.kind, Kind::Tables(..)) { join(&inside, "*") } else { inside };
+        let has_names = match key.kind {
+            Kind::Tables(..) => true,
+            Kind::Map(names, ..) => names.lead(),
+            _ => false,
+        };
+        let inside = if has_names { join(&inside, "*") } else { inside };
         collect(inner, &inside, name, places);
     }
 }

@@ -1,9 +1,11 @@
 //! Tables and values by keys that the user chooses: addresses, hosts, paths, names, fields, statuses.
 
+use std::net::Ipv4Addr;
+
 use crate::address::ListenAddr;
 use crate::codes::Code;
 use crate::document::{Branch, Entry, Node, Text};
-use crate::host::{HostError, SiteKey};
+use crate::host::{Host, HostError, SiteKey};
 use crate::keys::{self, By, Key, Kind, Names};
 use crate::pattern::{PathKey, PatternError, is_token};
 use crate::place::At;
@@ -134,7 +136,8 @@ impl Checker<'_> {
                 crate::document::duplicate(self.report, &entry.key_at, Some(&first));
                 continue;
             }
-            let value = self.value(of, &entry.item, &join(path, name));
+            let inner = if names.lead() { "*" } else { name };
+            let value = self.value(of, &entry.item, &join(path, inner));
             let value = Checked { value, at: entry.item.at.clone() };
             map.push(Named { name: name.clone(), at: entry.key_at.clone(), value });
         }
@@ -147,6 +150,8 @@ impl Checker<'_> {
             Names::FileTypes => return self.file_type_key(name, at),
             Names::Cached => return self.cached_key(name, at),
             Names::Attributes => return self.attribute(name, at),
+            Names::Servers => return self.server_name(name, at),
+            Names::Protocols => return self.protocol_name(name, at),
             _ => {}
         }
         if names == Names::Errors {
@@ -194,8 +199,40 @@ impl Checker<'_> {
         false
     }
 
+    /// A name that clients can ask for (RFC 6066 §3): no address.
+    fn server_name(&mut self, name: &str, at: &At) -> bool {
+        let (why, cure) = match Host::parse(name) {
+            Ok(Host::Exact(host)) if host.starts_with('[') || host.parse::<Ipv4Addr>().is_ok() => {
+                ("clients ask for no address in TLS", "write it as `default`".to_owned())
+            }
+            Ok(_) => return true,
+            Err(HostError::Star) => {
+                ("every other name is meant by `default`", "write default = \"…\"".to_owned())
+            }
+            Err(HostError::Port) => {
+                let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
+                ("the port is that of the table", format!("write {host:?}"))
+            }
+            Err(error) => (error.reason(), "write \"example.com\" or \"*.example.com\"".to_owned()),
+        };
+        let message = format!("{name:?} is not the name of a server");
+        self.report.push_at(Code::BadHost, at, message, why, cure);
+        false
+    }
+
+    /// RFC 7301 §3.1: from 1 to 255 bytes.
+    fn protocol_name(&mut self, name: &str, at: &At) -> bool {
+        if (1..=255).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return true;
+        }
+        let message = format!("{name:?} is not a protocol of ALPN");
+        let why = "it is empty, longer than 255 bytes or not in ASCII without spaces";
+        self.report.push_at(Code::BadText, at, message, why, "for example \"acme-tls/1\"");
+        false
+    }
+
     pub(super) fn site_host(&mut self, text: &Text, at: &At) -> Value {
-        let error = match crate::host::Host::parse(&text.value) {
+        let error = match Host::parse(&text.value) {
             Ok(host) => return Value::Host(host),
             Err(error) => error,
         };

@@ -30,7 +30,7 @@ fn every_key_has_a_meaning_and_an_example() {
 
 #[test]
 fn a_key_in_the_wrong_table_is_sent_to_the_right_one() {
-    assert_eq!(elsewhere("alpn", "tls").unwrap(), "`tls` of [tcp.\"ADDR\"]");
+    assert_eq!(elsewhere("to", "tcp.*").unwrap(), "`proxy` of [tcp.\"ADDR\"]");
     assert_eq!(elsewhere("workers", "tcp.*").unwrap(), "the top of the file, before the first [table]");
     assert_eq!(elsewhere("policy", "").unwrap(), "[tls]");
     assert_eq!(elsewhere("banana", ""), None);

@@ -113,7 +113,8 @@ pub(super) const POOL: &[Key] = &[
         Table(MAINTENANCE),
         Absent("a page that says so, with 503"),
         r#"{ body = "back soon\n" }"#,
-        "What is answered when no endpoint is up.",
+        "What is answered when no endpoint is up. A `[tcp]` table answers so too where its client speaks HTTP/1.1, in plain or \
+         over the TLS that it takes off; every other connection is closed.",
     ),
 ];
 

@@ -30,6 +30,11 @@ pub(crate) fn full_name(way: &[&'static Key]) -> String {
         let Some(next) = way.get(index + 1) else { break };
         let listed = key.kind.listed_table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
         let direct = key.kind.table().is_some_and(|keys| keys.iter().any(|one| one.name == next.name));
+        if let Kind::Map(names, ..) = key.kind
+            && names.lead()
+        {
+            name.push_str(&format!(".{}", names.placeholder()));
+        }
         match key.kind {
             Kind::Tables(by, _) => name.push_str(&format!(".{}.", by.placeholder())),
             _ if listed && !direct => name.push_str("[]."),
@@ -67,8 +72,14 @@ pub(crate) fn example(way: &[&'static Key]) -> String {
                 break;
             }
             ("tls", Kind::Table(_)) if depth == 0 => under("tls"),
-            (name, _) if listed => vec![format!("{name} = [{{ {} }}]", entries.join(", "))],
-            (name, _) => vec![format!("{name} = {{ {} }}", entries.join(", "))],
+            (name, kind) => {
+                let name = match kind {
+                    Kind::Map(names, ..) if names.lead() => format!("{name}.{}", names.sample()),
+                    _ => name.to_owned(),
+                };
+                let (open, close) = if listed { ("[", "]") } else { ("", "") };
+                vec![format!("{name} = {open}{{ {} }}{close}", entries.join(", "))]
+            }
         };
         add(&mut entries, parent.with);
         if depth + 1 == above.len() {
@@ -93,8 +104,8 @@ fn header(way: &[&'static Key]) -> String {
 
 /// Adds an entry unless one of that name, or another verb or source, is there.
 fn add(entries: &mut Vec<String>, entry: &str) {
-    let role = |entry: &str| match entry.split(" = ").next().unwrap_or_default() {
-        "proxy" | "root" | "redirect" | "respond" => "verb".to_owned(),
+    let role = |entry: &str| match entry.split([' ', '.']).next().unwrap_or_default() {
+        "proxy" | "root" | "redirect" | "respond" | "sni" | "alpn" | "default" => "verb".to_owned(),
         "file" | "url" => "source".to_owned(),
         name => name.to_owned(),
     };

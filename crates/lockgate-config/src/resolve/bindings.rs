@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::address::ListenAddr;
 use crate::check::Checked;
 use crate::codes::Code;
-use crate::model::{AcceptProxy, Config, Host, Protocol, Site};
+use crate::model::{AcceptProxy, Config, Host, Protocol, Site, Tcp};
 use crate::place::At;
 
 use super::Resolver;
@@ -20,8 +20,14 @@ struct Binding<'a> {
 #[derive(Clone, Copy)]
 enum User<'a> {
     Metrics,
-    Tcp,
-    Site { site: &'a Site, secure: bool, redirects: bool },
+    /// With what it is, if that is no mistake.
+    Tcp(Option<&'a Tcp>),
+    Tunnel,
+    Site {
+        site: &'a Site,
+        secure: bool,
+        redirects: bool,
+    },
 }
 
 impl Resolver<'_> {
@@ -43,9 +49,14 @@ impl Resolver<'_> {
             bound.push(Binding { addr: metrics.clone(), at: at.clone(), user: User::Metrics });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
-        for one in self.tables("tcp").into_iter().chain(self.tables("tunnel")) {
+        for one in self.tables("tcp") {
             let crate::check::Id::Address(addr) = one.id else { continue };
-            tables.push(Binding { addr, at: one.at, user: User::Tcp });
+            let tcp = config.tcp.iter().find(|tcp| tcp.at.rank() == one.at.rank());
+            tables.push(Binding { addr, at: one.at, user: User::Tcp(tcp) });
+        }
+        for one in self.tables("tunnel") {
+            let crate::check::Id::Address(addr) = one.id else { continue };
+            tables.push(Binding { addr, at: one.at, user: User::Tunnel });
         }
         for site in &config.sites {
             for listen in &site.listen {
@@ -58,7 +69,7 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // Who serves a host on an address: sites that share one may be many.
-        let mut hosts: BTreeMap<(String, bool, &Host), &Binding<'_>> = BTreeMap::new();
+        let mut hosts: BTreeMap<(String, bool, &Host), (At, At)> = BTreeMap::new();
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -69,14 +80,20 @@ impl Resolver<'_> {
             if first.is_some() || !rivals.iter().any(|rival| same_kind(rival, binding)) {
                 rivals.push(binding);
             }
-            let User::Site { site, secure, redirects: false } = binding.user else { continue };
-            for host in &site.hosts {
-                let first = hosts.entry((binding.addr.to_string(), secure, host)).or_insert(binding);
-                if !first.same_table(binding) && !self.warned(Code::SameHost, &binding.at) {
-                    let message = format!("{host} is served by two sites on {}", binding.addr);
+            for (host, secure, at) in served(binding) {
+                let key = (binding.addr.to_string(), secure, host);
+                let Some((table, first)) = hosts.get(&key) else {
+                    hosts.insert(key, (binding.at.clone(), at.clone()));
+                    continue;
+                };
+                if table.rank() != binding.at.rank() && !self.warned(Code::SameHost, at) {
+                    let message = match host {
+                        Host::Any => format!("every other name is served by two tables on {}", binding.addr),
+                        host => format!("{host} is served by two tables on {}", binding.addr),
+                    };
                     let cure = "keep one of them, or give one another port";
-                    let texts = (message, "it has been given to another site", cure);
-                    self.report.push_pair(Code::SameHost, &binding.at, texts, (&first.at, "to this one"));
+                    let texts = (message, "it has been given away", cure);
+                    self.report.push_pair(Code::SameHost, at, texts, (first, "here"));
                 }
             }
         }
@@ -93,6 +110,14 @@ impl Resolver<'_> {
                     && secure == other
                     && a.accept_proxy == b.accept_proxy
                     && spoken_alike(first, second)
+            }
+            // What is wrong with it has been reported.
+            (User::Tcp(None), User::Site { secure: true, .. })
+            | (User::Site { secure: true, .. }, User::Tcp(None)) => true,
+            // Who speaks TLS can be told apart by the name that a client asks for.
+            (User::Tcp(Some(tcp)), User::Site { site, secure: true, .. })
+            | (User::Site { site, secure: true, .. }, User::Tcp(Some(tcp))) => {
+                first.addr == second.addr && tcp.by_hello().is_some() && tcp.accept_proxy == site.accept_proxy
             }
             _ => false,
         }
@@ -124,6 +149,18 @@ impl Resolver<'_> {
                 let cure = "write the same protocols in both, or give one another port";
                 (Code::Disagree, message, spoken(&b.protocols), cure, spoken(&a.protocols))
             }
+            (User::Tcp(Some(tcp)), User::Site { site, secure: true, .. })
+            | (User::Site { site, secure: true, .. }, User::Tcp(Some(tcp)))
+                if tcp.by_hello().is_some() && first.addr == second.addr =>
+            {
+                let message = format!("a site and names of [tcp] on {addr} disagree about `accept_proxy`");
+                let cure = "write the same accept_proxy in both, or give one another port";
+                let (mut here, mut there) = (header(site.accept_proxy), header(tcp.accept_proxy));
+                if matches!(second.user, User::Tcp(_)) {
+                    std::mem::swap(&mut here, &mut there);
+                }
+                (Code::Disagree, message, here, cure, there)
+            }
             _ => (
                 Code::SameAddress,
                 "two listeners have the same address".to_owned(),
@@ -143,6 +180,22 @@ impl Resolver<'_> {
 impl Binding<'_> {
     fn same_table(&self, other: &Binding<'_>) -> bool {
         self.at.rank() == other.at.rank()
+    }
+}
+
+/// The hosts that a table serves itself on its address, whether over TLS, and where that was written.
+fn served<'a>(binding: &'a Binding<'a>) -> Vec<(&'a Host, bool, &'a At)> {
+    match binding.user {
+        User::Site { site, secure, redirects: false } => {
+            site.hosts.iter().map(|host| (host, secure, &binding.at)).collect()
+        }
+        User::Tcp(Some(tcp)) => {
+            let Some(by_hello) = tcp.by_hello() else { return Vec::new() };
+            let names = by_hello.sni.iter().map(|(host, relay)| (host, true, &relay.at));
+            let default = by_hello.default.iter().map(|relay| (&Host::Any, true, &relay.at));
+            names.chain(default).collect()
+        }
+        User::Metrics | User::Tunnel | User::Tcp(None) | User::Site { .. } => Vec::new(),
     }
 }
 

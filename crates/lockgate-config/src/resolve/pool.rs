@@ -271,8 +271,8 @@ impl Resolver<'_> {
                 if let Some(Auth::Forward(auth)) = &route.rules.auth { Some(auth.pool) } else { None };
             proxied.into_iter().chain(asked)
         };
-        let used: BTreeSet<usize> =
-            routes.flat_map(used_by).chain(config.tcp.iter().map(|tcp| tcp.pool)).collect();
+        let relays = config.tcp.iter().flat_map(|tcp| tcp.relays());
+        let used: BTreeSet<usize> = routes.flat_map(used_by).chain(relays.map(|relay| relay.pool)).collect();
         for (index, pool) in config.pools.iter().enumerate() {
             let (Some(name), false) = (&pool.name, used.contains(&index)) else { continue };
             let message = format!("nothing uses the pool `{name}`");

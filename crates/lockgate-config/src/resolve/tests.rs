@@ -37,7 +37,10 @@ fn without(value: &mut toml::Value, way: &[&'static Key]) {
     let Some(table) = value.as_table_mut() else { return };
     if rest.is_empty() {
         table.remove(first.name);
-    } else if matches!(first.kind, keys::Kind::Tables(..)) {
+    } else if matches!(
+        first.kind,
+        keys::Kind::Tables(..) | keys::Kind::Map(keys::Names::Servers | keys::Names::Protocols, ..)
+    ) {
         let tables = table.get_mut(first.name).and_then(|value| value.as_table_mut()).unwrap();
         tables.iter_mut().for_each(|(_, value)| without(value, rest));
     } else {

@@ -1,7 +1,6 @@
 //! Bytes to an endpoint and back, whatever they mean.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use lockgate_net::proxy_protocol::{self, Addresses, Ssl, Tlvs, Version};
 use lockgate_net::relay::{Preface, Relay, Side};
@@ -9,8 +8,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{Session, SessionError};
 
-use crate::clock::Guard;
-use crate::upstream::{DialError, Hold, Pool, Wish};
+use crate::upstream::{Dialled, Hold};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -38,34 +36,12 @@ pub struct Introduction<'a> {
     pub negotiated: Option<&'a Negotiated>,
 }
 
-/// Why a client's connection was not joined to an endpoint.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    /// No endpoint could be reached.
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    /// TLS with the endpoint could not be used.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-}
-
-/// Connects to an endpoint of `pool`, to that of `wish` if there is one, and joins the client's connection to it; each step may take `limit`.
+/// Joins a client's connection to one to an endpoint, which was sent `header` already if it has TLS.
 ///
 /// # Errors
-/// When no endpoint can be reached, or the one that was does not prove who it is.
-pub async fn join(
-    pool: &Pool,
-    guard: &Guard,
-    limit: Duration,
-    client: Client,
-    introduction: Option<Introduction<'_>>,
-    wish: Wish,
-) -> Result<(Relay, Hold), JoinError> {
-    let mut preface = Preface { upstream: Vec::new(), downstream: client.unsent };
-    if let Some(introduction) = introduction {
-        introduction.encode(&mut preface.upstream);
-    }
-    let dialled = pool.dial(guard, limit, &preface.upstream, wish).await?;
+/// When the endpoint's TLS cannot be used.
+pub fn join(client: Client, dialled: Dialled, header: Vec<u8>) -> Result<(Relay, Hold), SessionError> {
+    let mut preface = Preface { upstream: header, downstream: client.unsent };
     let up = match dialled.session {
         None => Side::plain(dialled.socket),
         Some(session) => {
@@ -96,7 +72,9 @@ impl Introduction<'_> {
     }
 
     fn tlvs(&self) -> Tlvs<'_> {
-        let Some(negotiated) = self.negotiated else { return Tlvs::default() };
+        let authority = self.server_name.map(Into::into);
+        // A name without what was agreed on: its TLS was passed through.
+        let Some(negotiated) = self.negotiated else { return Tlvs { authority, ..Tlvs::default() } };
         let verified = negotiated.peer_verified;
         let client = match (verified, negotiated.resumed) {
             (false, _) => Ssl::OVER_TLS,
@@ -105,7 +83,7 @@ impl Introduction<'_> {
         };
         Tlvs {
             alpn: negotiated.alpn.as_deref().map(Into::into),
-            authority: self.server_name.map(Into::into),
+            authority,
             ssl: Some(Ssl {
                 client,
                 verify: u32::from(!verified),

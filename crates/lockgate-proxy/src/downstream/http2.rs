@@ -16,7 +16,6 @@ use lockgate_http::h2::HeadError;
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_net::stream::Stream as Connected;
 
-use super::Service;
 use super::connection::{Connection, Ending, cut_short};
 use super::http::{LINGER, SILENCE, over};
 use super::own::{deliver, pace};
@@ -118,10 +117,7 @@ impl Streams {
     }
 
     fn sites(&self) -> &Sites {
-        match &self.connection.listener.service {
-            Service::Http(sites) => sites,
-            Service::Relay(_) => unreachable!("a relay reads nothing"),
-        }
+        self.connection.listener.sites().expect("a relay reads nothing")
     }
 
     /// Serves requests until the connection is over, and says how it ended.
@@ -129,7 +125,7 @@ impl Streams {
         let worker = Rc::clone(&connection.worker);
         let Client { socket, session, received, unsent } = client;
         let listener = std::sync::Arc::clone(&connection.listener);
-        let Service::Http(sites) = &listener.service else { unreachable!("a relay reads nothing") };
+        let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
         let gate = Gate::new(&worker.clock, limits.resets, limits.control);
         socket.limit_unsent(UNSENT);

@@ -5,13 +5,11 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::task::Poll;
 
-use lockgate_net::client_hello::{self, First, HelloError, Peek};
+use lockgate_net::client_hello::{self, First, Hello, HelloError, Peek};
 use lockgate_net::proxy_protocol::{self, Addresses, Guess, ProxyError};
 use lockgate_net::socket::Socket;
-use lockgate_net::tls::{Acceptor, Acceptors};
 
 /// What one read asks for: a ClientHello with a post-quantum key share has 1.7 KB.
 const READ: usize = 4096;
@@ -58,6 +56,8 @@ pub(super) enum OpeningError {
     UnknownName(Box<str>),
     #[error("no name was sent, and there is no default certificate")]
     NoName,
+    #[error("no entry for this name, and no default")]
+    NoWay,
 }
 
 impl OpeningError {
@@ -65,7 +65,9 @@ impl OpeningError {
     pub(super) fn farewell(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
-            Self::UnknownName(_) | Self::NoName => client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec(),
+            Self::UnknownName(_) | Self::NoName | Self::NoWay => {
+                client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec()
+            }
             Self::PlainHttp => PLAIN_HTTP.to_vec(),
             Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger | Self::NotTls => Vec::new(),
         }
@@ -75,7 +77,7 @@ impl OpeningError {
     pub(super) fn handshake_reason(&self) -> Option<&'static str> {
         match self {
             Self::Hello(_) => Some("malformed"),
-            Self::UnknownName(_) | Self::NoName => Some("unknown_name"),
+            Self::UnknownName(_) | Self::NoName | Self::NoWay => Some("unknown_name"),
             Self::PlainHttp => Some("plain_http"),
             Self::NotTls => Some("not_tls"),
             Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger => None,
@@ -98,12 +100,14 @@ async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningE
     if read.await? == 0 { Err(OpeningError::Closed) } else { Ok(()) }
 }
 
-/// Takes the PROXY header off the front of what comes; `None` where there is none or it speaks for the proxy itself.
+/// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None` where there is none or
+/// it speaks for the proxy itself.
 pub(super) async fn proxy_header(
     socket: &Socket,
     expected: AcceptProxy,
     trusted: bool,
     received: &mut Vec<u8>,
+    header: Option<&mut Vec<u8>>,
 ) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
     match (expected, trusted) {
         (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
@@ -120,7 +124,10 @@ pub(super) async fn proxy_header(
             }
         }
         if let Some(parsed) = proxy_protocol::parse(received)? {
-            received.drain(..parsed.len);
+            let taken = received.drain(..parsed.len);
+            if let Some(header) = header {
+                header.extend(taken);
+            }
             return Ok(match parsed.header.addresses {
                 Addresses::Inet { source, destination } => Some((source, destination)),
                 Addresses::Local | Addresses::Unknown | Addresses::Unix { .. } => None,
@@ -153,20 +160,13 @@ pub(super) async fn prior_knowledge(
     }
 }
 
-/// What a ClientHello asks for.
-pub(super) struct Hello {
-    pub(super) name: ServerName,
-    /// What shakes hands with it, and its place among those of the listener.
-    pub(super) acceptor: Arc<Acceptor>,
-    pub(super) rules: usize,
-}
-
-/// Reads a whole ClientHello and says what it asks for; `received` keeps it for the handshake.
-pub(super) async fn client_hello(
+/// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received` keeps it for whoever
+/// shakes hands.
+pub(super) async fn client_hello<T>(
     socket: &Socket,
-    acceptors: &Acceptors,
     received: &mut Vec<u8>,
-) -> Result<Hello, OpeningError> {
+    look: impl FnOnce(&Hello<'_>) -> T,
+) -> Result<(ServerName, T), OpeningError> {
     let mut at_least = 1;
     loop {
         while received.len() < at_least {
@@ -184,11 +184,8 @@ pub(super) async fn client_hello(
         match client_hello::peek(received)? {
             Peek::NeedMore { at_least: more } => at_least = more,
             Peek::Hello(hello) => {
-                let name: ServerName = hello.server_name.as_deref().map(Box::from);
-                return match acceptors.choose(name.as_deref()) {
-                    Some((rules, acceptor)) => Ok(Hello { acceptor: Arc::clone(acceptor), rules, name }),
-                    None => Err(name.map_or(OpeningError::NoName, OpeningError::UnknownName)),
-                };
+                let seen = look(&hello);
+                return Ok((hello.server_name, seen));
             }
         }
     }

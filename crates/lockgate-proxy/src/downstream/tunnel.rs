@@ -94,6 +94,7 @@ pub(super) async fn run(
             meter.received.set(meter.received.get() + down.taken() - received);
             meter.sent.set(meter.sent.get() + down.moved() - sent);
             meter.held.set(shapers.as_ref().is_some_and(|shapers| shapers.is_waited_for()));
+            meter.note(going != Way::Open, coming != Way::Open);
             if going == Way::Told && coming == Way::Told {
                 Poll::Ready(Ended::Whole)
             } else if down.poll_broken(cx).is_ready() {

@@ -447,6 +447,7 @@ mod tests {
 
     fn shards(workers: usize) -> Shards<WorkerCells> {
         Shards::new(workers, |_| WorkerCells {
+            relays: Vec::new(),
             listeners: Vec::new(),
             accept_failures: Counter::new(),
             http: HttpCells::new(2, 1),

@@ -33,7 +33,7 @@ impl HostPattern {
 
 /// The sites of one address by their hosts.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     exact: HashMap<Box<str>, usize, RandomState>,
     under: HashMap<Box<str>, usize, RandomState>,
     /// The length of the longest name in `under`: no longer suffix need be looked for.
@@ -43,7 +43,7 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// Adds a host of a site; what is there already is a clash, also with the same site.
-    pub(super) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
+    pub(crate) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
         let (earlier, host) = match pattern {
             HostPattern::Any => (self.any.replace(site), "any.example".to_owned()),
             HostPattern::Exact(host) => {
@@ -64,7 +64,7 @@ impl Hosts {
 
     /// The site of a host as [`Authority::name`] gives it.
     #[inline]
-    pub(super) fn find(&self, host: Option<&str>) -> Option<usize> {
+    pub(crate) fn find(&self, host: Option<&str>) -> Option<usize> {
         let Some(host) = host else { return self.any };
         // Empty maps are not hashed for: an address with one site for any host pays nothing.
         if let Some(&site) = self.exact.get(host) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{At, Code, Host, ListenAddr, Protocol, SiteListener};
+use lockgate_config::{At, Code, Config, Host, ListenAddr, Protocol, SiteListener};
 use lockgate_http::h1::Limits;
 use lockgate_net::threads::Threads;
 use lockgate_proxy::action::files::{Files, Symlinks};
@@ -14,7 +14,7 @@ use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::admit::forward_auth::ForwardAuth;
 use lockgate_proxy::answer::Pages;
-use lockgate_proxy::downstream::{Listener, Service};
+use lockgate_proxy::downstream::{Listener, SecureSites, Service};
 use lockgate_proxy::h2::Allowance;
 use lockgate_proxy::route::{Clash, HostPattern, Pattern, Router, Rule, SiteRoutes, Unreachable};
 use lockgate_proxy::site::{self, Action, Auth};
@@ -51,8 +51,8 @@ impl Sites {
 
 /// One site at one address.
 #[derive(Clone, Copy)]
-struct Served<'a> {
-    site: &'a config::Site,
+pub(super) struct Served<'a> {
+    pub(super) site: &'a config::Site,
     /// Its place in the configuration.
     place: usize,
     /// Whether it is only redirected to where it is served over TLS.
@@ -85,6 +85,10 @@ impl Assembler<'_> {
         }
         let mut listeners: Vec<Planned> = Vec::new();
         for (addr, secure, sites) in addresses {
+            if secure && self.config.tcp.iter().any(|tcp| tcp.by_hello().is_some() && tcp.listen == *addr) {
+                // They are served by the listener that looks at names.
+                continue;
+            }
             // Only with port 0 can TLS and plain HTTP, or a relay, have the same text.
             let mut name = addr.to_string();
             let taken = |name: &str| {
@@ -110,19 +114,13 @@ impl Assembler<'_> {
     ) -> Option<Planned> {
         let config = self.config;
         let first = sites.first()?.site;
-        let written: Vec<_> = sites.iter().map(|one| one.site).collect();
-        let tls = if secure { Some(self.rings.acceptors(&mut self.mistakes, &written)) } else { None };
         let spoken = spoken(sites);
-        let table = self.table(sites, &spoken);
-        let (tls, mut table) = match (tls, table) {
-            (None, Some(table)) => (None, table),
-            (Some(Some(tls)), Some(table)) => (Some(tls), table),
-            _ => return None,
+        let (tls, table) = if secure {
+            let SecureSites { tls, sites } = self.secure_sites(sites)?;
+            (Some(tls), sites)
+        } else {
+            (None, self.table(sites, &spoken)?)
         };
-        let (tls, rules) = tls.unzip();
-        for (site, rules) in table.sites.iter_mut().zip(rules.into_iter().flatten()) {
-            site.tls_rules = rules;
-        }
         let listener = Listener {
             name,
             tls,
@@ -135,10 +133,23 @@ impl Assembler<'_> {
             address: address(addr),
             // Clients speak first, with TLS and without.
             options: options(&config.socket, Some(config.timeouts.handshake)),
-            alpn: if secure { offered(&written) } else { Vec::new() },
+            alpn: if secure { offered(sites) } else { Vec::new() },
             plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
         })
+    }
+
+    /// Sites on one address, with their TLS.
+    pub(super) fn secure_sites(&mut self, sites: &[Served<'_>]) -> Option<SecureSites> {
+        let written: Vec<_> = sites.iter().map(|one| one.site).collect();
+        let tls = self.rings.acceptors(&mut self.mistakes, &written);
+        // The mistakes of both are told at once.
+        let table = self.table(sites, &spoken(sites));
+        let ((tls, rules), mut table) = (tls?, table?);
+        for (site, rules) in table.sites.iter_mut().zip(rules) {
+            site.tls_rules = rules;
+        }
+        Some(SecureSites { tls, sites: table })
     }
 
     fn table(&mut self, sites: &[Served<'_>], spoken: &[Protocol]) -> Option<site::Sites> {
@@ -363,10 +374,17 @@ impl Table {
     }
 }
 
+/// The sites with TLS on the address of `tcp`.
+pub(super) fn beside<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Served<'a>> {
+    let is_here = |site: &config::Site| site.listen.iter().any(|at| at.secure && at.addr == tcp.listen);
+    let sites = config.sites.iter().enumerate().filter(|(_, site)| is_here(site));
+    sites.map(|(place, site)| Served { site, place, redirects: false }).collect()
+}
+
 /// What is offered by ALPN to one client or another.
-fn offered(sites: &[&config::Site]) -> Vec<String> {
+pub(super) fn offered(sites: &[Served<'_>]) -> Vec<String> {
     let mut offered: Vec<String> = Vec::new();
-    for name in sites.iter().filter_map(|site| site.tls.as_ref()).flat_map(|tls| &tls.alpn) {
+    for name in sites.iter().filter_map(|one| one.site.tls.as_ref()).flat_map(|tls| &tls.alpn) {
         if !offered.contains(name) {
             offered.push(name.clone());
         }
@@ -384,7 +402,7 @@ fn spoken(sites: &[Served<'_>]) -> Vec<Protocol> {
     if spoken.is_empty() { vec![Protocol::Http1] } else { spoken }
 }
 
-fn host(written: &Host) -> HostPattern {
+pub(super) fn host(written: &Host) -> HostPattern {
     match written {
         Host::Any => HostPattern::Any,
         Host::Exact(host) => HostPattern::Exact(host.clone()),

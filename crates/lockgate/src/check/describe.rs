@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
     AcceptProxy, Action, Answer, Auth, Balance, Config, Directions, Eject, Endpoint, HashKey, Host, LimitKey,
-    Pattern, Pool, Probe, ProxyVersion, RateLimit, Route, Rules, Segment, Shape, Site, TargetRule, Tcp, Tls,
-    Tunnel,
+    Pattern, Pool, Probe, ProxyVersion, RateLimit, Relay, Route, Rules, Segment, SentHeader, Shape, Site,
+    TargetRule, Tcp, Tls, Tunnel, Way,
 };
 use lockgate_net::tls::{Acceptor, Acceptors};
 use lockgate_proxy::downstream::Service;
@@ -18,30 +18,59 @@ use crate::assemble::{self, Assembly, Planned};
 pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     let (mut relays, mut tunnels) = (config.tcp.iter(), config.tunnels.iter());
     let listeners = assembly.listeners.iter().filter_map(|planned| match &planned.listener.service {
-        Service::Relay(_) => Some(relay(config, relays.next()?, planned)),
+        Service::Relay(_) | Service::ByHello(_) => Some(tcp(config, relays.next()?, planned)),
         Service::Http(sites) if sites.tunnels => Some(tunnel(tunnels.next()?, planned)),
         Service::Http(sites) => Some(served(config, sites, planned)),
     });
     listeners.collect()
 }
 
-fn relay(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
-    let pool = config.pools.get(tcp.pool);
-    let acceptor = planned.listener.tls.iter().flat_map(Acceptors::all).next();
+/// A listener of a `[tcp]` table.
+fn tcp(config: &Config, tcp: &Tcp, planned: &Planned) -> Value {
+    let mut described = match planned.listener.sites() {
+        None => json!({ "listener": tcp.name, "accept_proxy": tcp.accept_proxy.name() }),
+        Some(sites) => served(config, sites, planned),
+    };
+    let more = match (&tcp.way, &planned.listener.service) {
+        (Way::Hello(written), Service::ByHello(by_hello)) => {
+            let asked = written.alpn.iter().map(|(name, _)| json!({ "alpn": name }));
+            let asked = asked.chain(written.sni.iter().map(|(name, _)| json!({ "name": host(name) })));
+            let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
+            let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
+            let ways =
+                ways.map(|((written, way), asked)| merged(relay(config, written, way.tls.as_ref()), asked));
+            json!({ "by_hello": ways.collect::<Vec<_>>() })
+        }
+        (Way::Proxy(written), _) => relay(config, written, planned.listener.tls.as_ref()),
+        (Way::Hello(_), _) => Value::Null,
+    };
+    described = merged(described, more);
+    let timeouts = json!({
+        "handshake": tcp.timeouts.handshake.as_secs_f64(),
+        "connect": tcp.timeouts.connect.as_secs_f64(),
+        "tunnel_idle": tcp.timeouts.tunnel_idle.as_secs_f64(),
+    });
+    described["shape"] = json!(tcp.shape.as_ref().map(|one| shape(one, " a connection")));
+    described["timeouts"] = merged(described["timeouts"].take(), timeouts);
+    described
+}
+
+/// All fields of both.
+fn merged(one: Value, other: Value) -> Value {
+    let fields = |value| if let Value::Object(fields) = value { fields } else { serde_json::Map::new() };
+    fields(one).into_iter().chain(fields(other)).collect()
+}
+
+fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Value {
+    let pool = config.pools.get(written.pool);
+    let acceptor = acceptors.into_iter().flat_map(Acceptors::all).next();
     json!({
-        "listener": tcp.name,
-        "tls": acceptor.zip(tcp.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
-        "accept_proxy": tcp.accept_proxy.name(),
+        "tls": acceptor.zip(written.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
+        "pool": pool.and_then(|pool| pool.name.as_deref()),
         "endpoints": pool.map(endpoints),
         "balance": pool.map(balance),
         "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
-        "proxy_protocol": tcp.proxy_protocol.map(ProxyVersion::name),
-        "shape": tcp.shape.as_ref().map(|one| shape(one, " a connection")),
-        "timeouts": {
-            "handshake": tcp.timeouts.handshake.as_secs_f64(),
-            "connect": tcp.timeouts.connect.as_secs_f64(),
-            "tunnel_idle": tcp.timeouts.tunnel_idle.as_secs_f64(),
-        },
+        "proxy_protocol": written.proxy_protocol.map(SentHeader::name),
     })
 }
 
@@ -80,7 +109,7 @@ fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
 /// A listener of sites. Where its hosts have different rules of TLS, each has the place of its own.
 fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
     let written = |one: &site::Site| config.sites.get(one.place);
-    let groups = planned.listener.tls.as_ref().map(Acceptors::all).unwrap_or_default();
+    let groups = planned.listener.tls_of_sites().map(Acceptors::all).unwrap_or_default();
     let tls = groups.iter().enumerate().filter_map(|(place, acceptor)| {
         let of_group = sites.sites.iter().find(|one| one.tls_rules == place)?;
         Some(tls(written(of_group)?.tls.as_ref()?, acceptor))
@@ -106,7 +135,7 @@ fn served(config: &Config, sites: &site::Sites, planned: &Planned) -> Value {
 }
 
 fn site(config: &Config, written: &Site, one: &site::Site, planned: &Planned) -> Value {
-    let secure = planned.listener.tls.is_some();
+    let secure = planned.listener.tls_of_sites().is_some();
     let is_here = |at: &&lockgate_config::SiteListener| {
         at.secure == secure && assemble::address(&at.addr) == planned.address
     };

@@ -9,24 +9,54 @@ pub(super) fn print(served: &Value) {
     for listener in served.as_array().into_iter().flatten() {
         out!("{}", text(&listener["listener"]));
         let is_tunnel = listener["tunnels"].is_object();
-        let is_relay = listener["sites"].is_null() && !is_tunnel;
-        if listener["tls"].is_object() {
-            tls(&listener["tls"]);
-        } else if is_relay {
-            out!("  plain TCP, bytes as they are");
-        } else {
-            out!("  plain HTTP   {}", plain(&listener["plain"]));
+        let has_sites = !listener["sites"].is_null();
+        let by_hello = listener["by_hello"].as_array();
+        by_hello.into_iter().flatten().for_each(way);
+        if let (Some(_), true) = (by_hello, has_sites) {
+            out!("  for sites:");
+        }
+        match (listener["tls"].is_object(), by_hello, has_sites) {
+            (true, _, _) => tls(&listener["tls"]),
+            (false, Some(_), _) => {}
+            (false, None, false) if !is_tunnel => out!("  plain TCP, bytes as they are"),
+            (false, None, _) => out!("  plain HTTP   {}", plain(&listener["plain"])),
         }
         let others = listener["other_tls"].as_array().into_iter().flatten();
         for (rules, other) in (1..).zip(others) {
             out!("  for {}:", hosts_by(listener, rules));
             tls(other);
         }
-        match (is_relay, is_tunnel) {
-            (true, _) => relay(listener),
-            (_, true) => tunnels(listener),
-            _ => sites(listener),
+        match (has_sites, by_hello) {
+            (true, _) => sites(listener),
+            (false, None) if is_tunnel => tunnels(listener),
+            (false, None) => relay(listener),
+            (false, Some(ways)) => {
+                if !ways.iter().any(|way| way["name"] == "*") {
+                    out!("  other names  refused");
+                }
+                accept_proxy(listener);
+                shaped(listener);
+                timeouts(listener);
+            }
         }
+    }
+}
+
+/// Where a ClientHello leads.
+fn way(way: &Value) {
+    let over = if way["endpoint_tls"] == true { " over TLS" } else { "" };
+    let pool = way["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
+    let header =
+        way["proxy_protocol"].as_str().map(|version| format!(", PROXY {version}")).unwrap_or_default();
+    let to = format!("{}{over}{pool}{header}", join(&way["endpoints"]));
+    let how = if way["tls"].is_object() { "TLS off, to" } else { "TLS as it is, to" };
+    match (way["alpn"].as_str(), text(&way["name"])) {
+        (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),
+        (None, "*") => out!("  other names  {how} {to}"),
+        (None, name) => out!("  name         {name}: {how} {to}"),
+    }
+    if way["tls"].is_object() {
+        tls(&way["tls"]);
     }
 }
 
@@ -73,9 +103,17 @@ fn relay(listener: &Value) {
         out!("  PROXY        {version} to the endpoints");
     }
     accept_proxy(listener);
+    shaped(listener);
+    timeouts(listener);
+}
+
+fn shaped(listener: &Value) {
     if let Some(shape) = listener["shape"].as_str() {
         out!("  shaped       {shape}");
     }
+}
+
+fn timeouts(listener: &Value) {
     let limits = &listener["timeouts"];
     out!(
         "  timeouts     handshake {}s, connect {}s, idle {}s",

@@ -27,6 +27,7 @@ mod seen;
 mod services;
 mod shape;
 mod sites;
+mod sni;
 mod tidy;
 mod tls;
 mod tunnel;

@@ -379,3 +379,78 @@ fn where_none_is_expected_a_header_is_data() {
     client.send(LINE);
     origin.accept().expect(LINE);
 }
+
+/// Every header that is worth passing on, with the bytes that must arrive.
+fn headers() -> Vec<Vec<u8>> {
+    let (from, to): (SocketAddr, SocketAddr) =
+        ("203.0.113.7:4711".parse().unwrap(), "198.51.100.1:443".parse().unwrap());
+    // §2.2: an unknown TLV (PP2_TYPE_MIN_CUSTOM) and a NOOP are others' to understand.
+    let tlvs = [tlv(0xe0, b"custom"), tlv(0x04, &[0; 9]), tlv(0x02, b"name.test")].concat();
+    vec![
+        b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n".to_vec(),
+        b"PROXY UNKNOWN and what not\r\n".to_vec(),
+        version2(from, to, &[]),
+        version2(from, to, &tlvs),
+        // LOCAL, with bytes that nobody looks at.
+        [SIGNATURE, &[0x20, 0x00, 0, 3, 1, 2, 3]].concat(),
+    ]
+}
+
+#[test]
+fn a_header_is_passed_on_byte_for_byte() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let common =
+        format!("accept_proxy = \"require\"\nproxy_protocol = \"pass\"\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&format!(
+        "trusted = [\"127.0.0.0/8\"]\n[tcp.\"127.0.0.1:0\"]\n{common}[tcp.\"127.0.0.2:0\"]\ntls = \"{}\"\n{common}\
+         [tcp.\"127.0.0.3:0\"]\naccept_proxy = \"require\"\nproxy_protocol = \"pass\"\ndefault = \"{}\"\n",
+        site.cert,
+        origin.address()
+    ));
+    let hello = lockgate_testkit::client_hello(&site.client().build(), NAME);
+    for header in headers() {
+        for piece in [header.len(), 1] {
+            let mut plain = Wire::connect(gate.at("127.0.0.1:0"));
+            let mut passed = Wire::connect(gate.at("127.0.0.3:0"));
+            for part in header.chunks(piece) {
+                plain.send(part);
+                passed.send(part);
+            }
+            plain.send("data");
+            let mut upstream = origin.accept();
+            upstream.expect(&header);
+            upstream.expect("data");
+            passed.send(&hello);
+            let mut upstream = origin.accept();
+            upstream.expect(&header);
+            upstream.expect(&hello);
+        }
+        let mut wire = Wire::connect(gate.at("127.0.0.2:0"));
+        wire.send(&header);
+        let mut client = Tls::connect(&site.client().build(), wire, NAME).unwrap();
+        client.send("data");
+        let mut upstream = origin.accept();
+        upstream.expect(&header);
+        upstream.expect("data");
+    }
+}
+
+#[test]
+fn who_sends_no_header_or_is_not_believed_gets_one_of_ours() {
+    let origin = Origin::tcp();
+    for trusted in ["127.0.0.0/8", "10.0.0.0/8"] {
+        let gate = lockgate().start(&format!(
+            "trusted = [\"{trusted}\"]\n[tcp.\"127.0.0.1:0\"]\naccept_proxy = \"optional\"\nproxy_protocol = \"pass\"\n\
+             proxy = \"{}\"\n",
+            origin.address()
+        ));
+        // What a stranger says of itself is data behind our own word.
+        let said = if trusted == "127.0.0.0/8" { "data" } else { "PROXY TCP4 10.0.0.1 10.0.0.2 1 2\r\n" };
+        let mut client = Wire::connect(gate.address());
+        client.send(said);
+        let mut upstream = origin.accept();
+        upstream.expect(version2(client.local_address(), client.peer_address(), &[]));
+        upstream.expect(said);
+    }
+}

@@ -2,6 +2,9 @@
 
 mod endings;
 mod endpoints;
+mod half_close;
+mod maintenance;
+mod seen;
 
 use std::io::{ErrorKind, Write};
 use std::net::Shutdown;

@@ -1,0 +1,99 @@
+//! Listeners that relay: all connections alike, or each as its ClientHello asks.
+
+use std::time::Duration;
+
+use super::{AcceptProxy, Host, ListenAddr, ProxyVersion, Shape, Timeouts, Tls};
+use crate::place::At;
+
+/// One `[tcp."ADDR"]` table: a listener whose bytes are relayed unread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tcp {
+    /// The key as written.
+    pub name: String,
+    /// Where it was written.
+    pub at: At,
+    /// The address that it listens on.
+    pub listen: ListenAddr,
+    /// What is done with connections.
+    pub way: Way,
+    /// Whether a PROXY header is expected from the client.
+    pub accept_proxy: AcceptProxy,
+    /// Deadlines, with the global ones merged in.
+    pub timeouts: Timeouts,
+    /// After how long a connection ends whatever it does; `None` is never.
+    pub max_lifetime: Option<Duration>,
+    /// The rates that its bytes are held to; `None` is as they come.
+    pub shape: Option<Shape>,
+}
+
+/// Which relay a connection has.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Way {
+    /// All have the same.
+    Proxy(Relay),
+    /// That of what its ClientHello asks for.
+    Hello(ByHello),
+}
+
+/// Relays by what a ClientHello asks for. Sites with TLS may be on the same address: of all names the most specific
+/// one counts, and no two are the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ByHello {
+    /// By a protocol that is offered by ALPN, whatever the name.
+    pub alpn: Vec<(String, Relay)>,
+    /// By the server name; never `Host::Any`.
+    pub sni: Vec<(Host, Relay)>,
+    /// For every other name, and for none; `None` refuses.
+    pub default: Option<Relay>,
+}
+
+/// Where bytes go, and what is done to them on their way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relay {
+    /// Where it was written.
+    pub at: At,
+    /// TLS towards clients, with `[tls]` merged in; `None` relays the bytes as they are.
+    pub tls: Option<Tls>,
+    /// Where the bytes go: an index into `Config::pools`.
+    pub pool: usize,
+    /// The PROXY header that is sent to the endpoint: its own, else that of the table, else that of the pool.
+    pub proxy_protocol: Option<SentHeader>,
+}
+
+/// The PROXY header that an endpoint is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SentHeader {
+    /// One of our own.
+    Own(ProxyVersion),
+    /// The one that came, as it came; one of version 2 of our own for a client that sent none. The table has an
+    /// `accept_proxy`.
+    Pass,
+}
+
+impl SentHeader {
+    /// As it is written: `v1`, `v2`, `pass`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own(version) => version.name(),
+            Self::Pass => "pass",
+        }
+    }
+}
+
+impl Tcp {
+    /// Every relay that a connection may have.
+    pub fn relays(&self) -> Vec<&Relay> {
+        match &self.way {
+            Way::Proxy(relay) => vec![relay],
+            Way::Hello(ByHello { alpn, sni, default }) => {
+                let alpn = alpn.iter().map(|(_, relay)| relay);
+                alpn.chain(sni.iter().map(|(_, relay)| relay)).chain(default).collect()
+            }
+        }
+    }
+
+    /// Those by what a ClientHello asks for.
+    pub fn by_hello(&self) -> Option<&ByHello> {
+        if let Way::Hello(by_hello) = &self.way { Some(by_hello) } else { None }
+    }
+}

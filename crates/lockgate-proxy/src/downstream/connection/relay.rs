@@ -1,0 +1,142 @@
+//! A connection's life as a relay: an endpoint for it, then bytes both ways.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockgate_net::listen::{self, Peer};
+use lockgate_net::proxy_protocol::Version;
+use lockgate_net::relay::{End, Relay};
+
+use super::{Connection, Ending, cut_short, ending};
+use crate::access_log::{Cause, Side};
+use crate::action::relay::{Client, Introduction, join};
+use crate::boxed::boxed;
+use crate::clock::Cut;
+use crate::downstream::{Relaying, SentHeader};
+use crate::shaping::Shape;
+use crate::upstream::{Asker, DialError};
+
+/// How long session tickets wait for an answer to share a packet with.
+const MOMENT: Duration = Duration::from_millis(100);
+/// How long a connection lives before it is worth the system calls that only long-lived ones need.
+const YOUTH: Duration = Duration::from_secs(5);
+
+impl Connection {
+    /// Connects to an endpoint and joins the client to it.
+    pub(super) async fn join(&mut self, client: Client, relaying: &Relaying) -> Result<Relay, Ending> {
+        let watch = self.guard.watch();
+        watch.relay.set(Some(relaying.place));
+        if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+            cells.begun.inc();
+            cells.open.inc();
+        }
+        let start = Instant::now();
+        let header = self.introduction(&client, relaying);
+        let asker =
+            Asker { client: self.client_ip(), server_name: self.server_name.as_deref(), fields: None };
+        let wish = relaying.pool.wish(&asker);
+        let dialled = relaying.pool.dial(&self.guard, relaying.connect, &header, wish).await;
+        let took = start.elapsed();
+        self.connect = Some(took);
+        let error = match dialled {
+            Ok(dialled) => {
+                if let Some(cells) = self.cells() {
+                    cells.connect.record(took);
+                }
+                if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
+                    cells.connect.record(took);
+                }
+                let (relay, hold) = join(client, dialled, header)
+                    .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
+                self.endpoint = Some(hold);
+                return Ok(relay);
+            }
+            Err(DialError::Cut(cut)) => return Err(cut_short(cut, "connecting")),
+            Err(error @ (DialError::Full | DialError::QueueFull | DialError::Exhausted(_))) => {
+                return Err(Ending::because(Cause::Limit, Side::Lockgate, error));
+            }
+            Err(error) => error,
+        };
+        let answer = relaying.pool.settings.maintenance.as_ref().filter(|_| matches!(error, DialError::Down));
+        if let Some((status, page)) = answer
+            && boxed(|| self.maintenance(client, *status, page)).await
+        {
+            let detail = format_args!("{error}, and the client was told so");
+            return Err(Ending::because(Cause::ConnectFailed, Side::Upstream, detail));
+        }
+        Err(Ending::because(Cause::ConnectFailed, Side::Upstream, error))
+    }
+
+    /// What the endpoint is told before the first byte, if anything.
+    fn introduction(&mut self, client: &Client, relaying: &Relaying) -> Vec<u8> {
+        let version = match relaying.proxy_protocol {
+            None => return Vec::new(),
+            Some(SentHeader::Pass) if !self.header.is_empty() => return std::mem::take(&mut self.header),
+            Some(SentHeader::Pass) => Version::V2,
+            Some(SentHeader::Own(version)) => version,
+        };
+        let introduction = Introduction {
+            version,
+            addresses: self.addresses(|| listen::local_address(&client.socket).ok()),
+            server_name: self.server_name.as_deref(),
+            negotiated: self.negotiated.as_deref(),
+        };
+        let mut header = Vec::new();
+        introduction.encode(&mut header);
+        header
+    }
+
+    /// Holds a relay to the rates of its table, if that has some.
+    pub(super) fn shape(&self, relay: &mut Relay, shape: Option<&Arc<Shape>>) {
+        let Some(shape) = shape else { return };
+        let shapers = shape.shapers(&shape.connection(), self.client_ip(), None, &self.worker.line);
+        relay.shape(shapers.received, shapers.sent);
+    }
+
+    fn client_ip(&self) -> Option<IpAddr> {
+        match self.client {
+            Peer::Ip(client) => Some(client.ip()),
+            Peer::Unix => None,
+        }
+    }
+
+    /// Moves bytes until the connection is over, and says how it ended.
+    pub(super) async fn relay(
+        &mut self,
+        relay: &mut Relay,
+        idle: Duration,
+        keepalive: Option<Duration>,
+    ) -> Ending {
+        let Some(hold) = &self.endpoint else { return Ending::new(Cause::Internal, Side::Lockgate) };
+        let habits = &hold.endpoint().habits;
+        let meter = &self.guard.watch().meter;
+        self.guard.idle(idle);
+        let outlived = |outcome: &Result<End, Cut>| matches!(outcome, Err(Cut::Deadline));
+        let mut outcome = Err(Cut::Deadline);
+        if relay.holds() {
+            self.guard.phase(MOMENT);
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        if outlived(&outcome) {
+            relay.release();
+            self.guard.phase(YOUTH);
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        if outlived(&outcome) {
+            self.guard.settle();
+            if let Some(idle) = keepalive {
+                // Without probes a dead peer is found by the idle limit.
+                let _ = relay.probe(idle);
+            }
+            outcome = self.guard.within(relay.run(&self.worker.scratch, meter, habits)).await;
+        }
+        match outcome {
+            Ok(end) => ending(end),
+            Err(cut) => {
+                relay.abandon().await;
+                cut_short(cut, "relay")
+            }
+        }
+    }
+}

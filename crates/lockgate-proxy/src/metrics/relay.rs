@@ -1,0 +1,95 @@
+//! What is counted of relays, by listener and pool.
+
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, Shards, Text};
+
+use super::WorkerCells;
+use crate::access_log::Cause;
+
+/// What one worker counts for one relay.
+#[derive(Debug)]
+pub struct RelayCells {
+    /// Connections that were to be relayed.
+    pub begun: Counter,
+    /// Those that are open.
+    pub open: Gauge,
+    /// Those that ended, by cause.
+    pub ended: [Counter; Cause::ALL.len()],
+    /// Bytes from clients.
+    pub received: Counter,
+    /// Bytes to clients.
+    pub sent: Counter,
+    /// Durations of connecting to an endpoint.
+    pub connect: Histogram,
+}
+
+impl Default for RelayCells {
+    fn default() -> Self {
+        Self {
+            begun: Counter::new(),
+            open: Gauge::new(),
+            ended: Default::default(),
+            received: Counter::new(),
+            sent: Counter::new(),
+            connect: Histogram::new(Bounds::CONNECT),
+        }
+    }
+}
+
+/// A relay as metrics name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelayName {
+    /// Its listener.
+    pub listener: String,
+    /// Its pool.
+    pub pool: String,
+}
+
+impl RelayName {
+    fn labels(&self) -> [(&'static str, &str); 2] {
+        [("listener", &self.listener), ("pool", &self.pool)]
+    }
+
+    fn with<'a>(&'a self, name: &'static str, value: &'a str) -> [(&'static str, &'a str); 3] {
+        let [listener, pool] = self.labels();
+        [listener, pool, (name, value)]
+    }
+}
+
+/// Writes what the workers count of relays with these names, in the order of their cells.
+pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
+    let counter =
+        |place: usize, cell: fn(&RelayCells) -> &Counter| shards.counter(|cells| cell(&cells.relays[place]));
+    let each = || relays.iter().enumerate();
+    let mut family = text.counter("lockgate_relays_total", "Connections that were to be relayed.");
+    for (place, relay) in each() {
+        family.sample(&relay.labels(), counter(place, |cells| &cells.begun));
+    }
+    let mut family = text.gauge("lockgate_relays", "Relayed connections that are open.");
+    for (place, relay) in each() {
+        family.sample(&relay.labels(), shards.gauge(|cells| &cells.relays[place].open));
+    }
+    let mut family = text.counter("lockgate_relays_ended_total", "Relayed connections that ended, by cause.");
+    for (place, relay) in each() {
+        for cause in Cause::ALL {
+            let ended = shards.counter(|cells| &cells.relays[place].ended[cause.index()]);
+            if ended > 0 {
+                family.sample(&relay.with("cause", cause.as_str()), ended);
+            }
+        }
+    }
+    let mut family =
+        text.counter("lockgate_relay_bytes_total", "Relayed bytes, as seen from Lockgate's clients.");
+    for (place, relay) in each() {
+        family.sample(&relay.with("direction", "received"), counter(place, |cells| &cells.received));
+        family.sample(&relay.with("direction", "sent"), counter(place, |cells| &cells.sent));
+    }
+    let mut family = text.histogram(
+        "lockgate_relay_connect_duration_seconds",
+        "Time to connect to an endpoint of a relay, fail-over included.",
+    );
+    for (place, relay) in each() {
+        if let Some(sum) = shards.histogram(|cells| &cells.relays[place].connect) {
+            family.sample(&relay.labels(), &sum);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `[tcp]` tables as listeners: one relay for all connections, or one for each name, with the sites of the same address.
+
+use std::sync::Arc;
+
+use lockgate_config as config;
+use lockgate_net::tls::Acceptors;
+use lockgate_proxy::downstream::{
+    AcceptProxy, Asked, ByHello, Listener, Relaying, SecureSites, SentHeader, Service, Way,
+};
+use lockgate_proxy::metrics::relay::RelayName;
+use lockgate_proxy::route::HostPattern;
+use lockgate_proxy::shaping::Shape;
+
+use super::sites;
+use super::{Assembler, Planned, accept_proxy, address, options, pools, shape};
+
+impl Assembler<'_> {
+    /// The listener of a table.
+    pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<Planned> {
+        let shape = tcp.shape.as_ref().map(shape);
+        let (tls, service) = match &tcp.way {
+            config::Way::Proxy(relay) => {
+                let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
+                (way.tls, Service::Relay(way.relaying))
+            }
+            config::Way::Hello(by_hello) => {
+                (None, Service::ByHello(Box::new(self.by_hello(tcp, by_hello, shape.as_ref())?)))
+            }
+        };
+        let accept_proxy = accept_proxy(tcp.accept_proxy);
+        // Only where the client must speak first: elsewhere a server's greeting would be held up.
+        let client_first = match &service {
+            Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
+            Service::Http(_) | Service::ByHello(_) => true,
+        };
+        let defer = client_first.then_some(tcp.timeouts.handshake);
+        let mut alpn: Vec<String> = tcp
+            .relays()
+            .iter()
+            .filter_map(|relay| relay.tls.as_ref())
+            .flat_map(|tls| tls.alpn.clone())
+            .collect();
+        alpn.extend(sites::offered(&sites::beside(self.config, tcp)));
+        alpn.sort_unstable();
+        alpn.dedup();
+        let (name, handshake) = (tcp.name.clone(), tcp.timeouts.handshake);
+        Some(Planned {
+            listener: Arc::new(Listener { name, tls, accept_proxy, handshake, service }),
+            address: address(&tcp.listen),
+            options: options(&self.config.socket, defer),
+            alpn,
+            plain: Vec::new(),
+            at: tcp.at.clone(),
+        })
+    }
+
+    /// One relay; its pool is called `user` if it has no name of its own.
+    fn way(
+        &mut self,
+        tcp: &config::Tcp,
+        relay: &config::Relay,
+        user: &str,
+        shape: Option<&Arc<Shape>>,
+    ) -> Option<Way> {
+        let tls = relay.tls.as_ref().map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
+        let pool = self.pools.pool(&mut self.mistakes, self.config, relay.pool, user);
+        let tls = match tls {
+            None => None,
+            Some(made) => Some(Acceptors::from(made?)),
+        };
+        let pool = pool?;
+        let name = RelayName { listener: tcp.name.clone(), pool: pool.settings.name.clone() };
+        let place = self.relays.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.relays.push(name);
+            self.relays.len() - 1
+        });
+        let relaying = Relaying {
+            place,
+            pool,
+            proxy_protocol: relay.proxy_protocol.map(|header| match header {
+                config::SentHeader::Own(version) => SentHeader::Own(pools::version(version)),
+                config::SentHeader::Pass => SentHeader::Pass,
+            }),
+            connect: tcp.timeouts.connect,
+            idle: tcp.timeouts.tunnel_idle,
+            keepalive: self.config.socket.keepalive,
+            max_lifetime: tcp.max_lifetime,
+            shape: shape.cloned(),
+        };
+        Some(Way { tls, relaying })
+    }
+
+    fn by_hello(
+        &mut self,
+        tcp: &config::Tcp,
+        written: &config::ByHello,
+        shape: Option<&Arc<Shape>>,
+    ) -> Option<ByHello> {
+        let config::ByHello { alpn, sni, default } = written;
+        let alpn = alpn.iter().map(|(name, relay)| {
+            (format!("{} {name}", tcp.name), Asked::Protocol(name.clone().into_bytes()), relay)
+        });
+        let sni = sni
+            .iter()
+            .map(|(host, relay)| (format!("{} {host}", tcp.name), Asked::Name(sites::host(host)), relay));
+        let default = default.iter().map(|relay| (tcp.name.clone(), Asked::Name(HostPattern::Any), relay));
+        // Not lazily: the mistakes of all are told at once.
+        let ways: Vec<Option<_>> = alpn
+            .chain(sni)
+            .chain(default)
+            .map(|(user, asked, relay)| Some((vec![asked], self.way(tcp, relay, &user, shape)?)))
+            .collect();
+        let sites = self.sites_beside(tcp, written.default.is_none());
+        Some(ByHello::new(ways.into_iter().collect::<Option<_>>()?, sites?))
+    }
+
+    /// The sites on the address of a table, whose clients are told apart from those of its names; `others` says whether
+    /// names that nobody has are theirs too.
+    fn sites_beside(
+        &mut self,
+        tcp: &config::Tcp,
+        others: bool,
+    ) -> Option<Option<(Vec<HostPattern>, SecureSites)>> {
+        let config = self.config;
+        let sites = sites::beside(config, tcp);
+        if sites.is_empty() {
+            return Some(None);
+        }
+        let hosts = sites.iter().flat_map(|one| &one.site.hosts).map(sites::host);
+        let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
+        Some(Some((hosts, self.secure_sites(&sites)?)))
+    }
+}
