@@ -48,7 +48,7 @@ fn way(way: &Value) {
     let pool = way["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
     let header =
         way["proxy_protocol"].as_str().map(|version| format!(", PROXY {version}")).unwrap_or_default();
-    let to = format!("{}{over}{pool}{header}", join(&way["endpoints"]));
+    let to = format!("{}{over}{pool}{}{header}", join(&way["endpoints"]), balance(way));
     let how = if way["tls"].is_object() { "TLS off, to" } else { "TLS as it is, to" };
     match (way["alpn"].as_str(), text(&way["name"])) {
         (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),

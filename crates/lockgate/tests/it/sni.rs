@@ -170,7 +170,10 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
         assert!(said.starts_with("HTTP/1.1 200 ") && said.ends_with("site"), "{said}");
     }
     let mut h2 = lockgate_testkit::h2::Peer::connect_tls(&site.client().alpn(&["h2"]), address, "site.test");
-    h2.hello(&[]);
+    let get = [(":method", "GET"), (":scheme", "https"), (":authority", "site.test"), (":path", "/")];
+    h2.headers(1, &get, true);
+    let answer = h2.answer(1);
+    assert_eq!((answer.status, answer.text()), (200, "site"));
     // What the name leads elsewhere with is no site (RFC 9110 §7.4).
     let mut client = site.client().alpn(&["http/1.1"]).connect(address, "site.test").unwrap();
     client.send("GET / HTTP/1.1\r\nHost: mail.test\r\nConnection: close\r\n\r\n");
@@ -245,4 +248,47 @@ fn check_says_where_each_name_leads() {
     // :443 is bound once.
     let named = said["listeners"].as_array().unwrap().iter().filter(|one| one["listener"] == ":443");
     assert_eq!(named.count(), 1);
+}
+
+#[test]
+fn a_renewed_certificate_of_one_name_is_taken_up() {
+    let site = Site::new();
+    let app = Origin::tcp().echo();
+    let toml = tcp(&format!("sni.\"{NAME}\" = {{ proxy = \"{}\", tls = \"{}\" }}", app.address(), site.cert));
+    let gate = lockgate().start(&toml);
+    let renewed = site.authority.issue(&[NAME]);
+    site.folder.certificate("app.pem", &renewed);
+    lockgate_testkit::eventually("the new certificate", || {
+        let shown = site.connect(&gate);
+        (shown.agreed().peer_certificates().unwrap()[0] == renewed.der()).then_some(())
+    });
+}
+
+#[test]
+fn a_header_tells_the_client_of_every_name_and_of_sites() {
+    let site = Site::new();
+    let mail = Origin::tcp();
+    let lines = format!(
+        "accept_proxy = \"require\"\nproxy_protocol = \"v1\"\nsni.\"mail.test\" = \"{}\"",
+        mail.address()
+    );
+    let toml = shared(&site, &lines)
+        .replace("respond = \"site\"", "respond = \"{client}\"\naccept_proxy = \"require\"");
+    let gate = lockgate().start(&toml);
+    let header = "PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
+    let introduced = || {
+        let mut wire = Wire::connect(gate.at("127.0.0.1:0"));
+        wire.send(header);
+        wire
+    };
+    let mut client = introduced();
+    let hello = lockgate_testkit::client_hello(&site.client().build(), "mail.test");
+    client.send(&hello);
+    let mut upstream = mail.accept();
+    upstream.expect(header);
+    upstream.expect(&hello);
+    let mut client = Tls::connect(&site.client().build(), introduced(), "site.test").unwrap();
+    client.send("GET / HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n");
+    let said = String::from_utf8(client.rest()).unwrap();
+    assert!(said.ends_with("203.0.113.7"), "{said}");
 }

@@ -105,6 +105,10 @@ fn each_stream_is_a_tunnel_of_its_own_over_tls_and_without() {
         );
         let opened = gate.line("the request", |line| line["target"] == one.address());
         assert_eq!(line["request"], opened["id"], "{line}");
+        assert!(
+            line["received_first_byte_seconds"].is_number() && line["sent_end_seconds"].is_number(),
+            "{line}"
+        );
         second.send("still", true);
         at_second.expect("still");
     }
