@@ -12,6 +12,9 @@ use super::open::{FAREWELL, FAREWELL_READS};
 use crate::action::relay::Client;
 use crate::answer::{ErrorAnswer, Fault, Form, Page};
 
+/// The most of a head that is heard before it is answered.
+const HEAD: usize = 16 * 1024;
+
 impl Connection {
     /// Answers a client whose first bytes are a request of HTTP/1; says whether it did.
     pub(super) async fn maintenance(&self, client: Client, status: u16, page: &Page) -> bool {
@@ -23,6 +26,10 @@ impl Connection {
         inbox.extend(&client.received);
         self.guard.phase(self.listener.handshake);
         let begins = self.guard.within(speaks_http(&mut stream, &mut inbox)).await;
+        if matches!(begins, Ok(Ok(true))) {
+            // Who does not come to its end in time is answered all the same.
+            let _ = self.guard.within(hear_head(&mut stream, &mut inbox)).await;
+        }
         self.guard.watch().meter.received.set(inbox.bytes().len() as u64);
         if !matches!(begins, Ok(Ok(true))) {
             return false;
@@ -53,6 +60,22 @@ impl Connection {
             words.extend_from_slice(&body);
         }
         words
+    }
+}
+
+/// Reads what is left of a request's head, up to [`HEAD`]: who still sends it would not hear an answer.
+async fn hear_head(stream: &mut Stream, inbox: &mut Inbox) -> Result<(), StreamError> {
+    let mut heard = 0;
+    loop {
+        // What was looked at before is not looked at again, however small the pieces are.
+        let new = inbox.bytes().get(heard..).unwrap_or_default();
+        if new.windows(4).any(|end| end == b"\r\n\r\n") || inbox.bytes().len() > HEAD {
+            return Ok(());
+        }
+        heard = inbox.bytes().len().saturating_sub(3);
+        if !poll_fn(|cx| stream.poll_read(cx, inbox)).await? {
+            return Ok(());
+        }
     }
 }
 
