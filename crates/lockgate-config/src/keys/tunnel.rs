@@ -76,7 +76,8 @@ pub(super) const TUNNEL: &[Key] = &[
         Either(&[OFF, COUNT]),
         Is(r#""off""#),
         "100",
-        "Tunnels at once of one client address (IPv6: each /64), on all workers together; more are answered with 429.",
+        "Tunnels at once of one client address (IPv6: each /64), on all workers together; more are answered with 429. A request \
+         that is forwarded counts once it has switched to another protocol.",
     ),
     Key::new(
         "max_per_user",

@@ -472,7 +472,8 @@ impl<'s> Serving<'s> {
     /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
     fn client(&self, fields: &Fields) -> IpAddr {
         let mut client = self.asking.ip;
-        if !self.asking.client.is_trusted() {
+        // Who asks for a tunnel says what he likes: no proxy between adds to what is meant for targets.
+        if !self.asking.client.is_trusted() || self.sites.tunnels {
             return client;
         }
         let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();

@@ -58,6 +58,8 @@ pub(super) async fn run(
                     Some(shaper) => poll_pump(cx, &mut Held::new(down, shaper, meter), up, &none, |_| {}),
                 };
                 match pumped {
+                    // RFC 9113 §8.5: nothing but data belongs there.
+                    Poll::Ready(Ok(())) if down.trailers().is_some() => return Poll::Ready(Ended::ByClient),
                     Poll::Ready(Ok(())) => going = Way::Finished,
                     Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByClient),
                     Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByEndpoint),
@@ -78,6 +80,7 @@ pub(super) async fn run(
                     Some(shaper) => poll_pump(cx, &mut Held::new(up, shaper, meter), down, &none, |_| {}),
                 };
                 match pumped {
+                    Poll::Ready(Ok(())) if up.trailers().is_some() => return Poll::Ready(Ended::ByEndpoint),
                     Poll::Ready(Ok(())) => coming = Way::Finished,
                     Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByEndpoint),
                     Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByClient),

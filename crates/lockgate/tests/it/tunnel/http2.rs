@@ -226,3 +226,19 @@ fn over_http_1_beside_it_everything_is_as_without() {
     client.head();
     talk(&mut client, &mut Http::over(origin.accept()));
 }
+
+/// RFC 9113 §8.5: "Receipt of any frame type other than DATA, RST_STREAM, WINDOW_UPDATE, or PRIORITY frames on a connected
+/// stream MUST be treated as a stream error".
+#[test]
+fn fields_behind_the_bytes_break_the_tunnel() {
+    let (gate, origin) = (plain(), Origin::tcp());
+    let client = Client::connect(gate.address());
+    let mut tunnel = client.begin(request(&origin.address()), false);
+    let mut upstream = Http::over(origin.accept());
+    assert_eq!(tunnel.head().unwrap().status, 200);
+    tunnel.send("some", false);
+    upstream.expect("some");
+    tunnel.trailers(&[("x-late", "1")]);
+    assert!(tunnel.piece().unwrap_err().is_reset());
+    upstream.stream.expect_reset();
+}

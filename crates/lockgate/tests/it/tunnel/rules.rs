@@ -123,3 +123,13 @@ fn who_is_no_neighbour_brings_a_password_or_stays_outside() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{from}: {head}");
     }
 }
+
+/// What a proxy between would say is not for a proxy that clients know of: it is meant for targets.
+#[test]
+fn who_asks_for_a_tunnel_is_who_is_connected() {
+    let gate = lockgate()
+        .start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &tunnels("clients = [\"192.0.2.0/24\"]")));
+    let mut client = Http::connect(gate.address());
+    client.send("CONNECT 127.0.0.1:443 HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
+    assert_eq!(client.answer().status(), 403);
+}
