@@ -26,8 +26,8 @@ pub type Moment = u64;
 pub const BURST: Moment = SECOND / 20;
 /// A piece in time, unless it is too many bytes or too few: wake-ups are what shaping costs.
 const PIECE: Moment = SECOND / 50;
-/// The largest: what two reads or splices move. More would only lie in the socket of whoever takes it.
-const MOST: u64 = 512 * 1024;
+/// The largest: what the sockets of both sides hold without being asked to.
+const MOST: u64 = 2 * 1024 * 1024;
 /// The smallest: a packet.
 const LEAST: u64 = 1_500;
 const SECOND: Moment = 1_000_000_000;
