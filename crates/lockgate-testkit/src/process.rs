@@ -238,8 +238,10 @@ impl Lockgate {
     /// Waits until [`Lockgate::sample`] is `value`.
     ///
     /// # Panics
-    /// When it does not become so.
+    /// When it does not become so, or there is no such metric: the sum of its samples would be 0.
     pub fn wait_for_sample(&self, name: &str, labels: &[&str], value: f64) {
+        let family = name.strip_suffix("_count").unwrap_or(name);
+        assert!(self.metrics().contains(&format!("# TYPE {family} ")), "there is no metric {name}");
         let mut last = f64::NAN;
         eventually(&format!("{name} {labels:?} = {value}"), || {
             last = self.sample(name, labels);

@@ -1,6 +1,7 @@
 //! One request: whose it is, whether it may, what answers it, and what is said of it afterwards.
 
 mod admit;
+mod elsewhere;
 mod find;
 mod forward_auth;
 mod verdict;
@@ -13,32 +14,29 @@ use std::time::Instant;
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
-use lockgate_http::forwarding::{self, Client, Recipient};
+use lockgate_http::forwarding::{self, Client};
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
 
 use super::connection::{Connection, Ending};
-use super::own::{Own, Refusal, pace, secure_target};
+use super::own::{Own, Refusal, secure_target};
 use super::seen::Seen;
-use crate::access_log::{Cause, Side};
-use crate::action::connect::{Connect, Forward};
-use crate::action::files::Files;
-use crate::action::proxy::Proxy;
 use crate::action::relay::Introduction;
 use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
-use crate::clock::{Guard, Waiting};
-use crate::exchange::{Downstream, Exchange, Failure, Opener, Request, Switched};
+use crate::clock::Guard;
+use crate::exchange::{Downstream, Request, Switched};
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
-use crate::shaping::{Shape, Shaped, Shapers};
+use crate::shaping::{Shape, Shaped};
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
-use crate::upstream::{Asker, Private, Wish};
+use crate::upstream::{Asker, Private};
 
+use elsewhere::Elsewhere;
 use find::Found;
 
 /// The methods that files have (RFC 9110 §9.1).
@@ -47,15 +45,6 @@ const FILES: &str = "GET, HEAD, OPTIONS";
 const TUNNELS: &str = "CONNECT";
 /// Those of a proxy that forwards requests as well; any other may be asked for too.
 const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
-
-/// Where an answer comes from that we do not make ourselves.
-#[derive(Clone, Copy)]
-enum Elsewhere<'s> {
-    Endpoint(&'s Proxy),
-    Target(&'s Connect),
-    Forward(&'s Connect, &'s Forward),
-    Folder(&'s Arc<Files>),
-}
 
 /// What a client's connection does next.
 pub(super) enum Next {
@@ -188,7 +177,7 @@ impl<'s> Serving<'s> {
         seen: &mut Seen<'s>,
         keep: &mut bool,
     ) -> Result<Next, Refusal<'s>> {
-        let Self { connection, sites, asking, guard } = *self;
+        let Self { connection, sites, asking, .. } = *self;
         let worker = &connection.worker;
         let length = down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
@@ -250,62 +239,19 @@ impl<'s> Serving<'s> {
             worker.blocks.take_back(text);
             return Ok(next);
         }
-        let source = match (&route.action, recipient, head.method) {
-            (Action::Proxy(proxy), Recipient::Next, _) => Some(Elsewhere::Endpoint(proxy)),
-            (Action::Connect(connect), _, Method::Connect) => Some(Elsewhere::Target(connect)),
-            (Action::Connect(connect), Recipient::Next, method) if method != Method::Trace => {
-                connect.forward.as_ref().map(|forward| Elsewhere::Forward(connect, forward))
-            }
-            (Action::Files(files), _, Method::Get | Method::Head) => Some(Elsewhere::Folder(files)),
-            _ => None,
-        };
-        if let Some(source) = source {
-            let (mut wish, mut cookies) = (Wish::Any, None);
-            let told = match source {
-                Elsewhere::Endpoint(proxy) => {
-                    let pool = worker.upstream(proxy.upstream).pool();
-                    wish = pool.wish(&self.asker(seen.client, &head.fields));
-                    cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(&head.fields));
-                    seen.upstream = Some(proxy.upstream);
-                    pool.settings.proxy_protocol.is_some()
-                }
-                Elsewhere::Target(connect) | Elsewhere::Forward(connect, _) => {
-                    connect.proxy_protocol.is_some()
-                }
-                Elsewhere::Folder(_) => false,
+        if let Some(source) = Elsewhere::of(&route.action, recipient, head.method) {
+            let request = Request {
+                worker,
+                head,
+                asked,
+                length,
+                client: &asking.client,
+                values,
+                pattern,
+                rules: &route.rules,
+                cookies: None,
             };
-            let addresses = told.then(|| self.addresses(down)).flatten();
-            guard.watch().hold_to(pace(route.rules.rates));
-            let cells = worker.cells.http.site(seen.site.map(|site| sites.sites[site].place));
-            let client = match source {
-                Elsewhere::Forward(_, forward) => &forward.client,
-                _ => &asking.client,
-            };
-            let rules = &route.rules;
-            let request = Request { worker, head, asked, length, client, values, pattern, rules, cookies };
-            let mut exchange = Exchange {
-                request,
-                guard,
-                down,
-                wish,
-                private: &asking.private,
-                introduction: &|version| self.introduce(version, addresses),
-                shapers: route.rules.shape.as_ref().map(|shape| self.shapers(shape, &route.action, seen)),
-                cells,
-                began: seen.began,
-                keep: *keep,
-                outcome: &mut seen.outcome,
-            };
-            let result = match source {
-                Elsewhere::Endpoint(proxy) => proxy.run(&mut exchange).await,
-                Elsewhere::Target(connect) => boxed(|| connect.run(&mut exchange, seen.user.as_ref())).await,
-                Elsewhere::Forward(connect, forward) => {
-                    let user = seen.user.as_ref();
-                    boxed(|| connect.forward(&forward.proxy, &mut exchange, user)).await
-                }
-                Elsewhere::Folder(files) => files.run(&mut exchange).await,
-            };
-            return Ok(self.proxied(down, head, seen, result, *keep).await);
+            return Ok(self.ask_elsewhere(source, route, request, down, seen, *keep).await);
         }
         let mut text = worker.blocks.text();
         let own = match &route.action {
@@ -339,61 +285,6 @@ impl<'s> Serving<'s> {
         let next = self.own(down, head, seen, (route, &values), &own, *keep).await;
         worker.blocks.take_back(text);
         Ok(next)
-    }
-
-    /// What follows a request that an endpoint, a target or a file has answered.
-    async fn proxied<D: Downstream>(
-        &self,
-        down: &mut D,
-        head: &RequestHead,
-        seen: &mut Seen<'_>,
-        result: Result<(), Failure>,
-        keep: bool,
-    ) -> Next {
-        self.guard.watch().waits(Waiting::Otherwise);
-        seen.received = down.taken();
-        let answered = seen.outcome.status != 0;
-        match result {
-            Err(failure) if !answered => {
-                // Behind a CONNECT may be what is no HTTP.
-                let keep = keep && head.method != Method::Connect;
-                return self.fail(down, head, seen, failure, keep).await;
-            }
-            Err(failure) => {
-                seen.sent = down.moved();
-                let ending = Ending::because(failure.cause, failure.side, failure.detail.clone());
-                seen.failure = Some(failure);
-                return Next::End(ending);
-            }
-            Ok(()) => seen.sent = down.moved(),
-        }
-        match seen.outcome.switched.take() {
-            Some(mut switched) => {
-                let host = asked(head).map_or(&b""[..], |asked| asked.host).into();
-                switched.opener = Some(Box::new(Opener { id: seen.id, host, user: seen.user.clone() }));
-                let site = seen.site.map(|site| self.sites.sites[site].place);
-                Next::Tunnel { switched, site }
-            }
-            None if seen.outcome.reusable => Next::Request,
-            None => Next::Close(Ending::new(Cause::ClientClosed, Side::Lockgate)),
-        }
-    }
-
-    /// What a request may move, of what its connection has left. A tunnel is held to its rate on its own.
-    fn shapers(&self, shape: &Arc<Shape>, action: &Action, seen: &Seen<'_>) -> Box<Shapers> {
-        let client = (!seen.client.is_unspecified()).then_some(seen.client);
-        let line = &self.connection.worker.line;
-        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, seen.user.as_ref(), line));
-        if matches!(action, Action::Connect(_)) {
-            return of(&shape.connection());
-        }
-        let mut shaped = self.asking.shaped.borrow_mut();
-        let known = shaped.iter().position(|(known, _)| Arc::ptr_eq(known, shape));
-        let known = known.unwrap_or_else(|| {
-            shaped.push((Arc::clone(shape), shape.connection()));
-            shaped.len() - 1
-        });
-        of(&shaped[known].1)
     }
 
     /// What templates may name.

@@ -177,18 +177,9 @@ impl Assembler<'_> {
         };
         self.unreachable(&table, &unreachable);
         whole.then(|| site::Sites {
-            router,
-            sites: table.sites,
-            routes: table.routes,
-            limits: heads(&config.limits),
-            head: config.timeouts.head,
-            idle: config.timeouts.idle,
-            requests: config.limits.requests.unwrap_or(u64::MAX),
-            rates: rules::rates(&config.rates),
-            http2: http2(&config.http2),
-            tunnels: false,
             http1: spoken.contains(&Protocol::Http1),
             h2c: spoken.contains(&Protocol::H2c),
+            ..served(config, router, table.sites, table.routes)
         })
     }
 
@@ -410,13 +401,36 @@ pub(super) fn host(written: &Host) -> HostPattern {
     }
 }
 
+/// What listens for requests, before it is said what is spoken there.
+pub(super) fn served(
+    config: &Config,
+    router: Router,
+    sites: Vec<site::Site>,
+    routes: Vec<site::Route>,
+) -> site::Sites {
+    site::Sites {
+        router,
+        sites,
+        routes,
+        limits: heads(&config.limits),
+        head: config.timeouts.head,
+        idle: config.timeouts.idle,
+        requests: config.limits.requests.unwrap_or(u64::MAX),
+        rates: rules::rates(&config.rates),
+        http2: http2(&config.http2),
+        tunnels: false,
+        http1: false,
+        h2c: false,
+    }
+}
+
 /// Limits of heads.
-pub(super) fn heads(written: &config::Limits) -> Limits {
+fn heads(written: &config::Limits) -> Limits {
     Limits { head: usize::try_from(written.head).unwrap_or(usize::MAX), fields: written.fields }
 }
 
 /// What one connection may ask for over HTTP/2.
-pub(super) fn http2(written: &config::Http2) -> site::Http2 {
+fn http2(written: &config::Http2) -> site::Http2 {
     let allowance = |written: config::Allowance| Allowance {
         count: written.count,
         every: u64::try_from(written.every.as_millis()).unwrap_or(u64::MAX),

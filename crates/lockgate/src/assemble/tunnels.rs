@@ -17,7 +17,7 @@ use lockgate_proxy::route::{self, HostPattern, Pattern, Router, SiteRoutes};
 use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
-use super::sites::{heads, http2};
+use super::sites::served;
 use super::{Assembler, Planned, accept_proxy, address, options, pools, rules, shape};
 
 /// Names that one client may have looked up at once: half of what may hang before all wait. A browser that is opened with
@@ -70,18 +70,10 @@ impl Assembler<'_> {
             tls_rules: 0,
         };
         let sites = site::Sites {
-            router,
-            sites: vec![site],
-            routes: vec![route],
-            limits: heads(&config.limits),
-            head: config.timeouts.head,
-            idle: config.timeouts.idle,
-            requests: config.limits.requests.unwrap_or(u64::MAX),
-            rates: rules::rates(&config.rates),
-            http2: http2(&config.http2),
             tunnels: true,
             http1: tunnel.protocols.contains(&config::Protocol::Http1),
             h2c: tunnel.protocols.contains(&config::Protocol::H2c),
+            ..served(config, router, vec![site], vec![route])
         };
         let listener = Listener {
             name: tunnel.name.clone(),
