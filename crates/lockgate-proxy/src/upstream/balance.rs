@@ -93,18 +93,19 @@ impl Member {
 
     /// Whether it is up, by what checks say; without checks it is.
     pub fn is_up(&self) -> bool {
-        !self.down.load(Ordering::Relaxed)
+        // Who sees that one has fallen sees who has risen before: between the two of them nobody is without an endpoint.
+        !self.down.load(Ordering::Acquire)
     }
 
     /// Takes it out of the pool.
     pub fn fall(&self) {
-        self.down.store(true, Ordering::Relaxed);
+        self.down.store(true, Ordering::Release);
     }
 
     /// Takes it back into the pool. `now` is [`crate::clock::Clock::now`].
     pub fn rise(&self, now: u64) {
         self.risen.store(now.max(1), Ordering::Relaxed);
-        self.down.store(false, Ordering::Relaxed);
+        self.down.store(false, Ordering::Release);
     }
 
     /// How much of its weight counts, of which all does `slow_start` milliseconds after it has come up, or back from an

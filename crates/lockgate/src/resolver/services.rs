@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::dns::Srv;
 use lockgate_proxy::clock;
 use lockgate_proxy::upstream::name::Name;
-use lockgate_proxy::upstream::{Endpoint, Pool};
+use lockgate_proxy::upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
 
 /// Places of one service. What needs more has a registry of its own to balance.
@@ -104,9 +104,8 @@ impl Service {
             }
         }
         let best = records.values().map(|(srv, _)| srv.priority).min().unwrap_or_default();
-        for number in 0..self.places.len() {
-            self.look_after(number, &mut records, best, now);
-        }
+        let gone: Vec<_> =
+            (0..self.places.len()).filter(|number| !self.keep(*number, &mut records, best)).collect();
         // What is left is new; those that are to be tried first come first.
         let mut new: Vec<_> = records.into_values().filter(|(_, addresses)| !addresses.is_empty()).collect();
         new.sort_by_key(|(srv, _)| srv.priority);
@@ -123,47 +122,52 @@ impl Service {
         for user in &self.users {
             user.pool.reweigh();
         }
+        // Last of all, so that at no moment nobody is there.
+        gone.into_iter().for_each(|number| self.leave(number));
+        for place in &mut self.places {
+            let idle = place.endpoint.in_flight() == 0 && place.endpoint.connections() == 0;
+            if place.record.is_none() && place.state == State::Left && idle {
+                place.state = State::Quiet(now);
+            }
+        }
     }
 
-    /// Keeps whoever is still there, and sends away who is not.
-    fn look_after(
-        &mut self,
-        number: usize,
-        records: &mut BTreeMap<(String, u16), Found>,
-        best: u16,
-        now: Instant,
-    ) {
-        let Some(place) = self.places.get_mut(number) else { return };
-        let kept = place.record.as_ref().and_then(|record| records.remove(record));
-        match kept {
+    /// Looks after a place whose record is still there, or that has none; of one whose record is gone it says so, and has
+    /// nobody wait for its turn.
+    fn keep(&mut self, number: usize, records: &mut BTreeMap<(String, u16), Found>, best: u16) -> bool {
+        let Some(place) = self.places.get_mut(number) else { return true };
+        let Some(record) = &place.record else { return true };
+        match records.remove(record) {
             Some((srv, addresses)) => {
                 // Where its host does not resolve now, it stays where it was.
                 if !addresses.is_empty() && **place.name.addresses() != addresses {
                     place.name.publish(addresses);
                 }
                 self.weigh(number, &srv, best);
+                true
             }
-            None if place.record.is_some() => {
-                let (host, port) = place.record.take().unwrap_or_default();
+            None => {
+                let (host, port) = record;
                 let endpoint = place.endpoint.label.as_str();
                 tracing::info!(endpoint, "{host}:{port} is no longer there");
-                place.state = State::Left;
-                for member in
-                    self.users.iter().filter_map(|user| user.pool.members().get(user.first + number))
-                {
-                    member.fall();
-                    // Nobody waits for its turn.
-                    member.assume(1, true);
-                }
-                place.name.publish(Vec::new());
+                (place.record, place.state) = (None, State::Left);
+                self.members(number).for_each(|member| member.assume(1, true));
+                false
             }
-            None => {}
         }
-        let Some(place) = self.places.get_mut(number) else { return };
-        let idle = place.endpoint.in_flight() == 0 && place.endpoint.connections() == 0;
-        if place.state == State::Left && idle {
-            place.state = State::Quiet(now);
+    }
+
+    /// Sends away whose record is gone.
+    fn leave(&self, number: usize) {
+        self.members(number).for_each(Member::fall);
+        if let Some(place) = self.places.get(number) {
+            place.name.publish(Vec::new());
         }
+    }
+
+    /// A place as the pools have it.
+    fn members(&self, number: usize) -> impl Iterator<Item = &Member> {
+        self.users.iter().filter_map(move |user| user.pool.members().get(user.first + number))
     }
 
     /// A place for a new record: one that nobody has had, else one to whose last owner no connection is kept.
@@ -215,6 +219,8 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use lockgate_proxy::upstream::{Balance, Settings, Wish};
 
     use super::*;
@@ -223,7 +229,7 @@ mod tests {
     fn service() -> (Service, Arc<Pool>) {
         let mut service = Service::new("_app._tcp.test", None);
         let members = service.endpoints().into_iter().map(|endpoint| {
-            let member = lockgate_proxy::upstream::Member::new(endpoint, 1).as_backup();
+            let member = Member::new(endpoint, 1).as_backup();
             member.fall();
             member
         });
@@ -273,6 +279,29 @@ mod tests {
         // What is left of the best serves; the order is no change.
         service.publish(vec![record(5, 9, 3), record(7, 1, 2)], Instant::now());
         assert_eq!(up(&pool), ["2b", "3"]);
+    }
+
+    #[test]
+    fn while_records_take_the_place_of_others_somebody_is_there_all_the_time() {
+        let (mut service, pool) = service();
+        let start = Instant::now();
+        service.publish(vec![record(0, 1, 1)], start);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            let looks = threads.spawn(|| {
+                let somebody = || pool.choose(Wish::Any, 0, 0, 0).is_some();
+                // Who comes up behind a look that has passed him is seen by the next one, as requests look again.
+                while !done.load(Ordering::Relaxed) {
+                    assert!(somebody() || somebody());
+                }
+            });
+            for turn in 1..2_000_u16 {
+                let now = start + Duration::from_secs(100) * turn.into();
+                service.publish(vec![record(turn % 3, 1, turn % 2), record(2, 1, turn % 2 + 2)], now);
+            }
+            done.store(true, Ordering::Relaxed);
+            looks.join().unwrap();
+        });
     }
 
     #[test]
