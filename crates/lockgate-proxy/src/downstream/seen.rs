@@ -13,7 +13,7 @@ use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
-use crate::site::{Route, SiteLog, Sites};
+use crate::site::{Action, Route, SiteLog, Sites};
 use crate::worker::unix_millis;
 
 /// What is known of a request by the time it is over.
@@ -96,6 +96,10 @@ impl Connection {
         let Some(log) = log else { return };
         let outcome = &seen.outcome;
         let negotiated = self.negotiated.as_deref();
+        let asked = asked(head).ok();
+        // A proxy is asked for URLs of others; to what is served here clients came by the scheme that they came by.
+        let elsewhere = seen.route.is_some_and(|route| matches!(route.action, Action::Connect(_)));
+        let secure = asked.as_ref().filter(|_| elsewhere).and_then(|asked| asked.secure.or(head.secure));
         let client = if ip_of(self.client) == seen.client {
             address(self.client)
         } else {
@@ -122,8 +126,8 @@ impl Connection {
             },
             request: access_log::Request {
                 method: head.method_name(),
-                scheme: if negotiated.is_some() { "https" } else { "http" },
-                host: asked(head).map_or(b"", |asked| asked.host),
+                scheme: if secure.unwrap_or(negotiated.is_some()) { "https" } else { "http" },
+                host: asked.map_or(b"", |asked| asked.host),
                 target: head.target(),
                 protocol: match head.version {
                     Version::Http10 => "HTTP/1.0",
