@@ -62,16 +62,12 @@ fn merged(one: Value, other: Value) -> Value {
 }
 
 fn relay(config: &Config, written: &Relay, acceptors: Option<&Acceptors>) -> Value {
-    let pool = config.pools.get(written.pool);
     let acceptor = acceptors.into_iter().flat_map(Acceptors::all).next();
-    json!({
+    let relayed = json!({
         "tls": acceptor.zip(written.tls.as_ref()).map(|(acceptor, written)| tls(written, acceptor)),
-        "pool": pool.and_then(|pool| pool.name.as_deref()),
-        "endpoints": pool.map(endpoints),
-        "balance": pool.map(balance),
-        "endpoint_tls": pool.is_some_and(|pool| pool.tls.is_some()),
         "proxy_protocol": written.proxy_protocol.map(SentHeader::name),
-    })
+    });
+    merged(relayed, config.pools.get(written.pool).map_or(Value::Null, pool))
 }
 
 fn tunnel(tunnel: &Tunnel, planned: &Planned) -> Value {
@@ -172,6 +168,29 @@ fn host(host: &Host) -> String {
     }
 }
 
+/// Whom requests or connections go to.
+fn pool(pool: &Pool) -> Value {
+    json!({
+        "pool": pool.name,
+        "endpoints": endpoints(pool),
+        "endpoint_tls": pool.tls.is_some(),
+        "endpoint_protocol": pool.protocol.name(),
+        "balance": balance(pool),
+        "check": pool.health.as_ref().map(|health| match &health.probe {
+            Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {:?}", health.every),
+            // What is sent may hold a password.
+            Probe::Tcp { .. } => format!("what is said over tcp every {:?}", health.every),
+            Probe::Grpc { service } if service.is_empty() => {
+                format!("the gRPC health protocol every {:?}", health.every)
+            }
+            Probe::Grpc { service } => {
+                format!("the gRPC health protocol for {service} every {:?}", health.every)
+            }
+            Probe::Http { path, method, .. } => format!("{method} {path} every {:?}", health.every),
+        }),
+    })
+}
+
 fn route(config: &Config, route: &Route) -> Value {
     let mut described = json!({
         "method": route.method,
@@ -179,28 +198,9 @@ fn route(config: &Config, route: &Route) -> Value {
         "modifiers": modifiers(config, &route.rules),
     });
     let action = match &route.action {
-        Action::Proxy(number) => config.pools.get(*number).map_or(Value::Null, |pool| {
-            json!({
-                "action": "proxy",
-                "pool": pool.name,
-                "balance": balance(pool),
-                "endpoints": endpoints(pool),
-                "endpoint_tls": pool.tls.is_some(),
-                "endpoint_protocol": pool.protocol.name(),
-                "check": pool.health.as_ref().map(|health| match &health.probe {
-                    Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {:?}", health.every),
-                    // What is sent may hold a password.
-                    Probe::Tcp { .. } => format!("what is said over tcp every {:?}", health.every),
-                    Probe::Grpc { service } if service.is_empty() => {
-                        format!("the gRPC health protocol every {:?}", health.every)
-                    }
-                    Probe::Grpc { service } => {
-                        format!("the gRPC health protocol for {service} every {:?}", health.every)
-                    }
-                    Probe::Http { path, method, .. } => format!("{method} {path} every {:?}", health.every),
-                }),
-            })
-        }),
+        Action::Proxy(number) => {
+            merged(json!({ "action": "proxy" }), config.pools.get(*number).map_or(Value::Null, pool))
+        }
         Action::Files(files) => json!({
             "action": "files",
             "root": files.root.display().to_string(),

@@ -44,11 +44,9 @@ pub(super) fn print(served: &Value) {
 
 /// Where a ClientHello leads.
 fn way(way: &Value) {
-    let over = if way["endpoint_tls"] == true { " over TLS" } else { "" };
-    let pool = way["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
     let header =
         way["proxy_protocol"].as_str().map(|version| format!(", PROXY {version}")).unwrap_or_default();
-    let to = format!("{}{over}{pool}{}{header}", join(&way["endpoints"]), balance(way));
+    let to = format!("{}{header}", pool(way));
     let how = if way["tls"].is_object() { "TLS off, to" } else { "TLS as it is, to" };
     match (way["alpn"].as_str(), text(&way["name"])) {
         (Some(protocol), _) => out!("  protocol     {protocol}: {how} {to}"),
@@ -97,8 +95,7 @@ fn tls(tls: &Value) {
 }
 
 fn relay(listener: &Value) {
-    let over = if listener["endpoint_tls"] == true { " over TLS" } else { "" };
-    out!("  to           {}{over}{}", join(&listener["endpoints"]), balance(listener));
+    out!("  to           {}", pool(listener));
     if let Some(version) = listener["proxy_protocol"].as_str() {
         out!("  PROXY        {version} to the endpoints");
     }
@@ -205,18 +202,7 @@ fn matches(route: &Value) -> String {
 
 fn action(route: &Value) -> String {
     match text(&route["action"]) {
-        "proxy" => {
-            let over = match text(&route["endpoint_protocol"]) {
-                "h2" => " over HTTP/2 and TLS",
-                "h2c" => " over HTTP/2",
-                _ if route["endpoint_tls"] == true => " over TLS",
-                _ => "",
-            };
-            let pool = route["pool"].as_str().map(|pool| format!(" (pool {pool})")).unwrap_or_default();
-            let check =
-                route["check"].as_str().map(|check| format!(", checked by {check}")).unwrap_or_default();
-            format!("to {}{over}{pool}{}{check}", join(&route["endpoints"]), balance(route))
-        }
+        "proxy" => format!("to {}", pool(route)),
         "files" => {
             let listing = if route["listing"] == true { ", folders listed" } else { "" };
             format!("files of {}{listing}", text(&route["root"]))
@@ -226,10 +212,19 @@ fn action(route: &Value) -> String {
     }
 }
 
-/// How an endpoint is chosen, as far as there is something to say.
-fn balance(chosen: &Value) -> String {
-    let said = join(&chosen["balance"]);
-    if said.is_empty() { said } else { format!(", {said}") }
+/// Whom requests or connections go to, and how they are chosen and checked as far as there is something to say.
+fn pool(to: &Value) -> String {
+    let over = match text(&to["endpoint_protocol"]) {
+        "h2" => " over HTTP/2 and TLS",
+        "h2c" => " over HTTP/2",
+        _ if to["endpoint_tls"] == true => " over TLS",
+        _ => "",
+    };
+    let name = to["pool"].as_str().map(|name| format!(" (pool {name})")).unwrap_or_default();
+    let check = to["check"].as_str().map(|check| format!("checked by {check}"));
+    let rest = to["balance"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let rest: String = rest.map(str::to_owned).chain(check).map(|said| format!(", {said}")).collect();
+    format!("{}{over}{name}{rest}", join(&to["endpoints"]))
 }
 
 fn text(value: &Value) -> &str {
