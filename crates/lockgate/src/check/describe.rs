@@ -192,7 +192,7 @@ fn pool(pool: &Pool) -> Value {
 }
 
 fn route(config: &Config, route: &Route) -> Value {
-    let mut described = json!({
+    let described = json!({
         "method": route.method,
         "path": path(&route.pattern),
         "modifiers": modifiers(config, &route.rules),
@@ -212,10 +212,7 @@ fn route(config: &Config, route: &Route) -> Value {
             json!({ "action": "respond", "status": status, "type": media_type, "bytes": body.len() })
         }
     };
-    if let (Some(described), Value::Object(action)) = (described.as_object_mut(), action) {
-        described.extend(action);
-    }
-    described
+    merged(described, action)
 }
 
 fn path(pattern: &Pattern) -> String {
