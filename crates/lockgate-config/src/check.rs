@@ -25,6 +25,7 @@ use crate::tunnel_rule::TunnelRule;
 use places::{elsewhere, example, join, reading, short};
 
 pub(crate) use answers::media_range;
+use http::statuses_such_as;
 pub(crate) use http::{WrittenLimit, statuses};
 pub(crate) use tables::{Id, Keyed, Named, is_table_name};
 
@@ -442,7 +443,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
         Kind::HashKey => "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"".to_owned(),
         Kind::StickyKey => "\"cookie:NAME\"".to_owned(),
-        Kind::Statuses => "statuses such as \"200-399\"".to_owned(),
+        Kind::Statuses { from } => format!("statuses such as {}", statuses_such_as(*from)),
         Kind::OneOf(numbers) => format!("one of {}", one_of(numbers)),
         Kind::UrlPath => "the path of a URL".to_owned(),
         Kind::Method => "a method".to_owned(),

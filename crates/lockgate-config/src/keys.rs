@@ -118,8 +118,10 @@ pub(crate) enum Kind {
     HashKey,
     /// What clients are given to show: `cookie:NAME`.
     StickyKey,
-    /// Statuses: `200`, `200-399`.
-    Statuses,
+    /// Statuses from this one to 599: `200`, `200-399`.
+    Statuses {
+        from: u16,
+    },
     /// One of these numbers.
     OneOf(&'static [u64]),
     /// The path and query of a URL.

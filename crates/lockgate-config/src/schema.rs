@@ -82,7 +82,10 @@ fn kind(kind: &Kind) -> Value {
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
         Kind::HashKey => pattern("^(client|sni|header:.+|cookie:.+)$"),
         Kind::StickyKey => pattern("^cookie:.+$"),
-        Kind::Statuses => pattern("^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$"),
+        Kind::Statuses { from } => {
+            let status = format!("[{}-5][0-9][0-9]", from / 100);
+            pattern(&format!("^{status}(-{status})?$"))
+        }
         Kind::UrlPath | Kind::InsidePath => pattern("^/"),
         Kind::TryPath => pattern("^[/{]"),
         Kind::FileName => pattern("^[^/]+$"),

@@ -144,6 +144,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (pool("balance = \"hash\""), "E0015", "\"hash\"", "p2c"),
         (pool("ip_hash = true"), "E0010", "ip_hash", "hash = \"client\""),
         (pool("eject = { errors = 0 }"), "E0014", "0", "from 1 to 100"),
+        (pool("eject = { statuses = [\"404\"] }"), "E0018", "\"404\"", "\"502-504\""),
         (pool("eject = true"), "E0012", "true", "errors = "),
         (pool("max_fails = 3"), "E0010", "max_fails", "eject = {"),
         (pool("slowstart = 30"), "E0010", "slowstart", "slow_start = "),

@@ -275,12 +275,15 @@ fn a_pool_without_a_word_is_that_of_an_inline_address() {
 
 #[test]
 fn a_pool_says_when_endpoints_are_ejected_and_how_slowly_they_come_back() {
-    let eject = |errors, seconds| Some(Eject { errors, time: Duration::from_secs(seconds) });
+    let eject =
+        |errors, seconds| Some(Eject { errors, time: Duration::from_secs(seconds), statuses: Vec::new() });
+    let with = Eject { statuses: vec![500..=500, 502..=504], ..eject(5, 10).unwrap() };
     for (keys, expected, slow_start) in [
         ("", eject(5, 10), 0),
         ("eject = false\nslow_start = \"30s\"", None, 30),
         ("eject = { errors = 3 }", eject(3, 10), 0),
         ("eject = { for = \"1m\" }", eject(5, 60), 0),
+        ("eject = { statuses = [\"500\", \"502-504\"] }", Some(with), 0),
     ] {
         let pool = pool(keys);
         assert_eq!((pool.eject, pool.slow_start), (expected, Duration::from_secs(slow_start)), "{keys}");

@@ -115,13 +115,14 @@ impl Checker<'_> {
         self.invalid(Code::UnknownWord, at, message, "a cookie is", cure)
     }
 
-    pub(super) fn statuses(&mut self, text: &Text, at: &At) -> Value {
-        match statuses(&text.value) {
+    pub(super) fn statuses(&mut self, text: &Text, from: u16, at: &At) -> Value {
+        match statuses(&text.value).filter(|range| *range.start() >= from) {
             Some(range) => Value::Statuses(range),
             None => {
-                let message = format!("{:?} is not a status", text.raw);
-                let why = "statuses go from 100 to 599";
-                self.invalid(Code::BadText, at, message, why, "write \"200\" or \"200-399\"".to_owned())
+                let message = format!("{:?} is not a status that can stand here", text.raw);
+                let why = format!("statuses go from {from} to 599");
+                let cure = format!("write {}", statuses_such_as(from));
+                self.invalid(Code::BadText, at, message, &why, cure)
             }
         }
     }
@@ -231,6 +232,11 @@ fn hash_key(text: &str) -> Option<HashKey> {
 }
 
 /// One status or a range of them.
+/// What may be written where they begin with `from`.
+pub(super) fn statuses_such_as(from: u16) -> &'static str {
+    if from < 500 { "\"200\" or \"200-399\"" } else { "\"503\" or \"502-504\"" }
+}
+
 pub(crate) fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
     let status = |text: &str| {
         let digits = text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_digit());

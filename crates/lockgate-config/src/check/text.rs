@@ -50,7 +50,7 @@ impl Checker<'_> {
             Kind::LimitKey => self.limit_key(text, &item.at),
             Kind::HashKey => self.hash_key(text, &item.at),
             Kind::StickyKey => self.sticky_key(text, &item.at),
-            Kind::Statuses => self.statuses(text, &item.at),
+            Kind::Statuses { from } => self.statuses(text, *from, &item.at),
             Kind::UrlPath => self.url_path(text, &item.at),
             Kind::Method => self.method(text, &item.at),
             Kind::Line => self.line(text, &item.at, "a text for one line"),

@@ -69,8 +69,8 @@ pub(super) const POOL: &[Key] = &[
         Within,
         r#"{ errors = 3, for = "30s" }"#,
         "An endpoint that keeps failing is left alone for a while (ejected), checks or none. What counts is that it cannot be \
-         reached, breaks off before it answers, answers what cannot be read or nothing in time, or 502, 503 or 504; a 500 \
-         or any other answer is an answer. For relays it is that it cannot be reached. Half of the pool's endpoints always \
+         reached, breaks off before it answers, answers what cannot be read or nothing in time; any answer is one, unless its status is \
+         in `statuses`. For relays it is that it cannot be reached. Half of the pool's endpoints always \
          stay: where all fail, none is at fault. Requests that come while none is left are still tried. Also before that, an \
          endpoint that could not be reached or broke off is tried last for a second, after further failures for up to ten; \
          what fails meanwhile counts as one failure. That, and no ejections, is what `false` leaves.",
@@ -171,7 +171,7 @@ const HEALTH: &[Key] = &[
     ),
     Key::new(
         "expect",
-        Either(&[Body, List { of: &Statuses, least: 1 }]),
+        Either(&[Body, List { of: &Statuses { from: 100 }, least: 1 }]),
         Absent("`\"200-399\"`, of `tcp` nothing"),
         r#"["200-299", "401"]"#,
         "The statuses that count as success; of `tcp` a text that must come within the first 64 KB, such as `\"PONG\"`. \
@@ -231,6 +231,15 @@ const BALANCE: &[Key] = &[
 const EJECT: &[Key] = &[
     Key::new("errors", Integer { min: 1, max: 100 }, Is("5"), "3", "After how many failures in a row."),
     Key::new("for", AT_LEAST_1MS, Is(r#""10s""#), r#""30s""#, "For how long."),
+    Key::new(
+        "statuses",
+        List { of: &Statuses { from: 500 }, least: 1 },
+        Absent("none"),
+        r#"["502-504"]"#,
+        "Which statuses of its answers are failures too. Whoever knows a URL that answers one of them can bring about an \
+         ejection by asking for it again and again: only for applications that answer them to nobody while they are well. \
+         Without them, `health` finds an endpoint that answers but cannot serve, and no client has a say in it.",
+    ),
 ];
 
 const QUEUE: &[Key] = &[

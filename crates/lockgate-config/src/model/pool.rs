@@ -133,12 +133,14 @@ pub enum Probe {
 }
 
 /// When an endpoint that keeps failing is left alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Eject {
     /// After so many failures in a row, from 1 to 100.
     pub errors: u8,
     /// For how long.
     pub time: Duration,
+    /// The statuses that are failures, from 500 to 599; mostly none.
+    pub statuses: Vec<RangeInclusive<u16>>,
 }
 
 /// The queue of a pool whose endpoints are all at their `max`.

@@ -171,6 +171,7 @@ impl Resolver<'_> {
     }
 }
 
-fn range(value: &Value) -> Option<RangeInclusive<u16>> {
+/// Statuses that were written.
+pub(super) fn range(value: &Value) -> Option<RangeInclusive<u16>> {
     if let Value::Statuses(range) = value { Some(range.clone()) } else { None }
 }

@@ -12,7 +12,7 @@ use crate::model::{
 use crate::newcomers;
 use crate::place::At;
 
-use super::{Resolver, View};
+use super::{Resolver, View, health};
 
 /// All pools, while tables still add theirs.
 #[derive(Default)]
@@ -314,7 +314,15 @@ fn unnamed(view: &View<'_>, endpoints: Vec<Endpoint>, at: &At) -> Pool {
         health: None,
         eject: match view.value("eject") {
             Value::Bool(false) => None,
-            _ => Some(Eject { errors: eject.number("errors"), time: eject.duration("for") }),
+            _ => Some(Eject {
+                errors: eject.number("errors"),
+                time: eject.duration("for"),
+                statuses: eject
+                    .list("statuses")
+                    .iter()
+                    .filter_map(|item| health::range(&item.value))
+                    .collect(),
+            }),
         },
         slow_start: view.duration("slow_start"),
         queue: Queue { max: queue.number("max"), wait: queue.duration("wait") },

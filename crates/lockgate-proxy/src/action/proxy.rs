@@ -123,9 +123,10 @@ impl Proxy {
                     if let Some(Asked { since, .. }) = waited {
                         lease.endpoint().answered(clock.saturating_duration_since(since), now);
                     }
-                    match answer.status {
-                        502..=504 => upstream.pool().failed(lease.endpoint(), Unserved, now),
-                        _ => lease.endpoint().succeeded(now),
+                    let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
+                    match statuses.is_some_and(|statuses| statuses.has(answer.status)) {
+                        true => upstream.pool().failed(lease.endpoint(), Unserved, now),
+                        false => lease.endpoint().succeeded(now),
                     }
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);

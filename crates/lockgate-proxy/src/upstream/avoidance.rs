@@ -1,10 +1,10 @@
 //! How often an endpoint has failed in a row, and for how long it is left alone for that: one word, shared by the workers.
 //!
-//! **What counts.** What an endpoint does to a request whoever sent it: it cannot be reached, breaks off before it answers,
-//! answers what cannot be read, does not answer in time, or answers 502, 503 or 504, by which it says itself that it cannot
-//! serve. That is what nginx counts (`max_fails`: errors, timeouts, invalid heads) with what Envoy counts as gateway failures
-//! (`consecutive_gateway_failure`). A 500 does not, as HAProxy (`observe layer7`) and Envoy (`consecutive_5xx`) would have
-//! it: it is an answer to one request, and whoever knows a URL that brings it about could empty the pool.
+//! **What counts.** It cannot be reached, breaks off before it answers, answers what cannot be read, or does not answer in
+//! time: what nginx counts unless told otherwise (`max_fails` with `proxy_next_upstream`: errors, timeouts, invalid heads).
+//! An answer does not, whatever its status, unless the pool says so ([`Statuses`]; nginx's `http_503` and its like, HAProxy's
+//! `observe layer7`, Envoy's `consecutive_5xx`): it is an answer to one request, and whoever knows a URL that brings it about
+//! could take half of the pool away. Why nothing cleverer: note 010.
 //!
 //! **What follows.** One that could not be reached or broke off is left alone for a second, after further failures in a row
 //! for two, four, eight, at last for ten. At the number in a row that [`Eject`] says it is ejected: left alone for as long as
@@ -21,11 +21,34 @@ pub struct Eject {
     pub errors: u8,
     /// Milliseconds that it is left alone for.
     pub time: u64,
+    /// Answers that are failures.
+    pub statuses: Statuses,
 }
 
 impl Default for Eject {
     fn default() -> Self {
-        Self { errors: 5, time: 10_000 }
+        Self { errors: 5, time: 10_000, statuses: Statuses::default() }
+    }
+}
+
+/// A set of statuses from 500 to 599; others are never in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statuses(u128);
+
+impl Statuses {
+    /// Whether this one is in it.
+    pub fn has(self, status: u16) -> bool {
+        self.0 & Self::bit(status) != 0
+    }
+
+    fn bit(status: u16) -> u128 {
+        if (500..600).contains(&status) { 1 << (status - 500) } else { 0 }
+    }
+}
+
+impl FromIterator<u16> for Statuses {
+    fn from_iter<I: IntoIterator<Item = u16>>(statuses: I) -> Self {
+        Self(statuses.into_iter().fold(0, |set, status| set | Self::bit(status)))
     }
 }
 
@@ -116,7 +139,7 @@ impl Avoidance {
 mod tests {
     use super::*;
 
-    const EJECT: Option<Eject> = Some(Eject { errors: 3, time: 5_000 });
+    const EJECT: Option<Eject> = Some(Eject { errors: 3, time: 5_000, statuses: Statuses(0) });
 
     #[test]
     fn one_that_keeps_failing_is_avoided_ever_longer_and_a_success_ends_it() {
@@ -173,9 +196,21 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_statuses_has_what_was_put_in_and_nothing_beyond_its_bits() {
+        let all = || 0..=u16::MAX;
+        let has = |statuses: &[u16]| -> Vec<u16> {
+            let set = statuses.iter().copied().collect::<Statuses>();
+            all().filter(|status| set.has(*status)).collect()
+        };
+        assert_eq!(has(&[500, 503, 599]), [500, 503, 599]);
+        assert_eq!(has(&[0, 499, 600, 628, u16::MAX]), [0_u16; 0]);
+        assert_eq!(all().collect::<Statuses>(), (500..600).collect::<Statuses>());
+    }
+
+    #[test]
     fn times_beyond_the_word_and_counts_beyond_their_bits_are_fine() {
         let avoidance = Avoidance::default();
-        let forever = Some(Eject { errors: 255, time: u64::MAX });
+        let forever = Some(Eject { errors: 255, time: u64::MAX, ..Eject::default() });
         let failed = |_| avoidance.failed(Failure::Unserved, 1, forever, || true);
         assert!((0..254).all(|at| failed(at).is_none()));
         assert_eq!(failed(0), Some(u64::MAX >> UNTIL));

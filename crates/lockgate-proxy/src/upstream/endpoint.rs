@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn one_that_was_ejected_comes_back_as_a_new_one() {
-        let (endpoint, eject) = (endpoint(None), Some(Eject { errors: 2, time: 500 }));
+        let (endpoint, eject) = (endpoint(None), Some(Eject { errors: 2, time: 500, ..Eject::default() }));
         endpoint.answered(Duration::from_millis(1), 0);
         assert!(!endpoint.failed(Failure::Unserved, 0, eject, || true));
         assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());

@@ -16,7 +16,7 @@ mod sticky;
 mod wire;
 
 pub use affinity::{Affinity, Asker, Key, Wish};
-pub use avoidance::{Condition, Eject};
+pub use avoidance::{Condition, Eject, Statuses};
 pub use balance::{Balance, Balancer, Member};
 pub use endpoint::{Endpoint, Failure, Hold, InFlight, Place};
 pub use health::{Health, Transition};

@@ -427,6 +427,7 @@ fn no_place(cut: Cut) -> DialError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Eject;
     use super::*;
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
@@ -440,7 +441,7 @@ mod tests {
     #[test]
     fn half_of_a_pool_always_stays_however_many_fail() {
         for (members, ejected) in [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)] {
-            let eject = Some(super::super::Eject::default());
+            let eject = Some(Eject::default());
             let pool = pool(&vec![1; members], Settings { eject, ..Settings::default() });
             for member in pool.members() {
                 (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, 0));
@@ -455,7 +456,7 @@ mod tests {
                 pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, 0);
             },
         ] {
-            let eject = Some(super::super::Eject { errors: 1, time: 1_000 });
+            let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
             let pool = pool(&[1, 1, 1], Settings { eject, ..Settings::default() });
             gone(&pool);
             pool.failed(pool.members()[1].endpoint(), Failure::Unserved, 0);

@@ -207,7 +207,11 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
             }
             _ => None,
         },
-        eject: written.eject.map(|eject| Eject { errors: eject.errors, time: super::millis(eject.time) }),
+        eject: written.eject.as_ref().map(|eject| Eject {
+            errors: eject.errors,
+            time: super::millis(eject.time),
+            statuses: eject.statuses.iter().cloned().flatten().collect(),
+        }),
         slow_start: super::millis(written.slow_start),
         queue: Queue { max: written.queue.max, wait: written.queue.wait },
         proxy_protocol: written.proxy_protocol.map(version),

@@ -1,5 +1,6 @@
 //! What each address will serve, as one JSON value that both outputs are made of.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
@@ -282,10 +283,21 @@ fn balance(pool: &Pool) -> Vec<String> {
         Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),
         Balance::Hash(HashKey::Cookie(name)) => format!("by a hash of the cookie {name}"),
     });
-    let ejected = match pool.eject {
+    let ejected = match &pool.eject {
         None => Some("never ejected".to_owned()),
-        Some(Eject { errors: 5, time }) if time == Duration::from_secs(10) => None,
-        Some(Eject { errors, time }) => Some(format!("ejected for {time:?} after {errors} failures")),
+        Some(Eject { errors: 5, time, statuses })
+            if *time == Duration::from_secs(10) && statuses.is_empty() =>
+        {
+            None
+        }
+        Some(Eject { errors, time, statuses }) => {
+            let of = |range: &RangeInclusive<u16>| match (range.start(), range.end()) {
+                (one, last) if one == last => one.to_string(),
+                (first, last) => format!("{first}-{last}"),
+            };
+            let statuses = statuses.iter().map(|range| format!(" or {}", of(range))).collect::<String>();
+            Some(format!("ejected for {time:?} after {errors} failures{statuses}"))
+        }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
     let slowly = slowly.map(|time| format!("the whole share within {time:?}"));

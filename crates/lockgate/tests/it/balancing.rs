@@ -137,10 +137,12 @@ fn statuses(gate: &Lockgate, requests: usize) -> Vec<u16> {
 }
 
 #[test]
-fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected() {
-    for (keys, count, status) in
-        [("", 5, 503), ("eject = { errors = 3, for = \"60s\" }", 3, 502), ("eject = { errors = 1 }", 1, 504)]
-    {
+fn an_endpoint_that_says_again_and_again_that_it_cannot_serve_is_ejected_where_that_is_asked_for() {
+    for (keys, count, status) in [
+        ("eject = { statuses = [\"503\"] }", 5, 503),
+        ("eject = { errors = 3, for = \"60s\", statuses = [\"500\", \"502-504\"] }", 3, 502),
+        ("eject = { errors = 1, statuses = [\"500-599\"] }", 1, 504),
+    ] {
         let bad = Origin::tcp()
             .answering(move |_| format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes());
         let good = named("good");
@@ -167,10 +169,36 @@ fn failures_are_counted_in_a_row_and_an_answer_of_another_kind_ends_it() {
             format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes()
         });
         let good = named("good");
-        let gate = lockgate().start(&by_turns(bad.address(), good.address(), "eject = { errors = 3 }"));
+        let gate = lockgate().start(&by_turns(
+            bad.address(),
+            good.address(),
+            "eject = { errors = 3, statuses = [\"502-504\"] }",
+        ));
         let answers = self::statuses(&gate, 20);
         let good = answers.iter().filter(|status| **status == 200).count();
         assert_eq!(good, if ejected { 17 } else { 10 }, "{answers:?}");
+    }
+}
+
+#[test]
+fn whoever_knows_a_url_that_answers_an_error_cannot_take_an_endpoint_away_by_it() {
+    for status in [500, 502, 503, 504] {
+        let origin = |name: &'static str| {
+            Origin::tcp().answering(move |seen| match seen.first_line().starts_with("GET /broken ") {
+                true => format!("HTTP/1.1 {status} Bad\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+                false => ok(name),
+            })
+        };
+        let (one, other) = (origin("one"), origin("other"));
+        let gate = lockgate().start(&by_turns(one.address(), other.address(), "eject = { errors = 1 }"));
+        for _ in 0..20 {
+            let mut client = Http::connect(gate.address());
+            client.send("GET /broken HTTP/1.1\r\nHost: a.test\r\n\r\n");
+            assert_eq!(client.answer().status(), status);
+        }
+        let served: Vec<String> = (0..4).map(|_| ask(&gate).text().to_owned()).collect();
+        assert_eq!(served, ["one", "other", "one", "other"], "{status}");
+        gate.wait_for_sample("lockgate_upstream_ejections_total", &[], 0.0);
     }
 }
 
@@ -187,11 +215,12 @@ fn without_ejections_an_endpoint_keeps_its_turn_whatever_it_answers() {
 fn where_all_fail_none_is_at_fault_and_all_are_asked() {
     let bad = || Origin::tcp().answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let (one, other, alone) = (bad(), bad(), bad());
-    let gate = lockgate().start(&by_turns(one.address(), other.address(), "eject = { errors = 1 }"));
+    let keys = "eject = { errors = 1, statuses = [\"503\"] }";
+    let gate = lockgate().start(&by_turns(one.address(), other.address(), keys));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[one.address()], 1.0);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[other.address()], 0.0);
-    let gate = lockgate().start(&pooled(format!("endpoints = [\"{}\"]", alone.address())));
+    let gate = lockgate().start(&pooled(format!("endpoints = [\"{}\"]\n{keys}", alone.address())));
     assert_eq!(statuses(&gate, 10), [503; 10]);
     gate.wait_for_sample("lockgate_upstream_ejections_total", &[], 0.0);
 }
@@ -219,7 +248,7 @@ fn an_ejected_endpoint_is_asked_again_when_its_time_is_over() {
         false => b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec(),
     });
     let good = named("good");
-    let keys = "eject = { errors = 1, for = \"300ms\" }\nslow_start = \"1s\"";
+    let keys = "eject = { errors = 1, for = \"300ms\", statuses = [\"503\"] }\nslow_start = \"1s\"";
     let gate = lockgate().start(&by_turns(origin.address(), good.address(), keys));
     assert_eq!(ask(&gate).status(), 503);
     well.store(true, Ordering::SeqCst);
@@ -457,7 +486,8 @@ fn a_client_whose_endpoint_is_ejected_gets_another() {
     });
     let other = named("other");
     let gate = lockgate().start(&pooled(format!(
-        "endpoints = [\"{}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\neject = {{ errors = 2, for = \"60s\" }}",
+        "endpoints = [\"{}\", \"{}\"]\nbalance = {{ sticky = \"cookie:lg\" }}\neject = {{ errors = 2, for = \"60s\", \
+         statuses = [\"503\"] }}",
         one.address(),
         other.address()
     )));

@@ -65,14 +65,14 @@ fn the_table_of_each_address_is_shown() {
 #[test]
 fn how_endpoints_are_chosen_and_come_back_is_shown() {
     let toml = "[pool.app]\nendpoints = [\"10.0.0.1:80\", { addr = \"10.0.0.2:80\", backup = true }]\n\
-         balance = { sticky = \"cookie:lg\" }\neject = { errors = 3 }\nslow_start = \"30s\"\n\
+         balance = { sticky = \"cookie:lg\" }\neject = { errors = 3, statuses = [\"500\", \"502-504\"] }\nslow_start = \"30s\"\n\
          [pool.db]\nendpoints = [\"10.0.0.3:81\"]\nbalance = { hash = \"client\" }\neject = false\n\
          health = { send = \"secret\", expect = \"PONG\", every = \"3s\" }\n\
          [site.\":8080\"]\nproxy = \"pool:app\"\n[tcp.\":5432\"]\nproxy = \"pool:db\"\n";
     let ended = check(toml, &["-v"]);
     for line in [
-        "    /*  to 10.0.0.1:80, 10.0.0.2:80 (backup) (pool app), by the cookie lg, ejected for 10s after 3 failures, the \
-         whole share within 30s",
+        "    /*  to 10.0.0.1:80, 10.0.0.2:80 (backup) (pool app), by the cookie lg, ejected for 10s after 3 failures or 500 or \
+         502-504, the whole share within 30s",
         "  to           10.0.0.3:81 (pool db), by a hash of the client's address, never ejected, checked by what is said over \
          tcp every 3s",
     ] {

@@ -293,8 +293,10 @@ fn half_of_the_records_that_are_there_stays_where_one_keeps_failing() {
     let port = bad.socket_address().port();
     let _bad = bad.answering(|_| b"HTTP/1.1 503 Bad\r\nContent-Length: 0\r\n\r\n".to_vec());
     let server = NameServer::start(&[(1, 1, good), (1, 1, port)]);
-    let gate = lockgate()
-        .start(&pooled(&server, "balance = \"round-robin\"\neject = { errors = 2, for = \"60s\" }"));
+    let gate = lockgate().start(&pooled(
+        &server,
+        "balance = \"round-robin\"\neject = { errors = 2, for = \"60s\", statuses = [\"503\"] }",
+    ));
     let mut client = Http::connect(gate.address());
     eventually("it is ejected", || {
         let answers: Vec<u16> = (0..8).map(|_| ask(&mut client).0).collect();

@@ -310,7 +310,7 @@ fn the_share_of_one_that_comes_back_grows_to_the_whole_of_its_weight() {
             assert!(pool.shares().iter().all(|share| *share > 200), "{balance:?}: not at the start");
             pool.now = RETURN;
             if ejected {
-                let eject = Some(Eject { errors: 1, time: 1_000 });
+                let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
                 pool.endpoint(1).failed(Failure::Unserved, RETURN - 1_000, eject, || true);
                 pool.endpoint(1).succeeded(RETURN);
             } else {
