@@ -35,12 +35,15 @@ impl TraceId {
     }
 
     /// The trace that a request with these fields is a part of. Where it is not certain which, or none, what is said of it
-    /// is taken out: `tracestate` means nothing without it (Trace Context §3.3).
+    /// is taken out: `tracestate` means nothing without it (Trace Context §3.3). So is what Connection names, which goes no
+    /// further (RFC 9110 §7.6.1): whoever comes next would be in another trace than we say.
     pub fn settle(fields: &mut Fields) -> Option<Self> {
         if !fields.may_have(&[Known::Traceparent, Known::Tracestate]) {
             return None;
         }
-        let id = fields.only(Known::Traceparent).and_then(Self::parse);
+        let ends_here =
+            || fields.tokens(Known::Connection).any(|name| name.eq_ignore_ascii_case(b"traceparent"));
+        let id = fields.only(Known::Traceparent).and_then(Self::parse).filter(|_| !ends_here());
         if id.is_none() {
             fields.remove(Known::Traceparent);
             fields.remove(Known::Tracestate);
@@ -133,6 +136,17 @@ mod tests {
             assert_eq!(id(value).as_deref(), valid.then_some(TRACE), "{value:?}: {why}");
         }
         assert_eq!(id(&"0".repeat(1_000_000)), None);
+    }
+
+    #[test]
+    fn what_connection_names_goes_no_further_and_says_nothing() {
+        let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        for (named, stays) in [("close", true), ("tracestate", true), ("close, TraceParent", false)] {
+            let mut fields = fields(&[("connection", named), ("traceparent", &good), ("tracestate", "a=1")]);
+            assert_eq!(TraceId::settle(&mut fields).is_some(), stays, "{named}");
+            assert_eq!(fields.first(Known::Traceparent).is_some(), stays, "{named}");
+            assert_eq!(fields.first(Known::Tracestate).is_some(), stays, "{named}");
+        }
     }
 
     #[test]

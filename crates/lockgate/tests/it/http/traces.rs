@@ -37,6 +37,8 @@ fn what_is_valid_goes_on_as_it_came_and_nothing_else_does() {
         format!("Traceparent: {}\r\nTracestate: a=1\r\n", GOOD.to_uppercase()),
         format!("Traceparent: {GOOD}\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n"),
         format!("Traceparent: {}\r\nTracestate: a=1\r\n", "0".repeat(10_000)),
+        // RFC 9110 §7.6.1: it was for us only.
+        format!("Connection: TraceParent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n"),
     ] {
         let (seen, trace) = sent(&gate, &origin, &lines);
         assert_eq!(
@@ -53,7 +55,8 @@ fn a_trace_begins_where_there_is_none_and_is_in_the_log() {
     let gate = lockgate().workers(2).start(&(plain_site(origin.address()) + "trace = true\n"));
     let mut traces = HashSet::new();
     // Nobody has it taken out, or says of another that it is this one.
-    for lines in ["", "Connection: traceparent\r\n", "Traceparent: x\r\nTracestate: a=1\r\n", ""] {
+    let hidden = format!("Connection: traceparent\r\nTraceparent: {GOOD}\r\nTracestate: a=1\r\n");
+    for lines in ["", "Connection: traceparent\r\n", &hidden, "Traceparent: x\r\nTracestate: a=1\r\n", ""] {
         let (seen, trace) = sent(&gate, &origin, lines);
         let parts: Vec<_> = seen.field("traceparent").unwrap().split('-').collect();
         assert_eq!((parts[0], Some(parts[1].to_owned()), parts[3]), ("00", trace, "01"), "{lines}");
