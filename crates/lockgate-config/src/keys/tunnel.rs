@@ -114,7 +114,7 @@ pub(super) const TUNNEL: &[Key] = &[
         Bool,
         FALSE,
         "true",
-        "Whether requests for `http:` URLs are forwarded too, as clients without a tunnel ask a proxy for them. They go where tunnels may lead, over a connection of their own; rules without ports allow 80 as well. Targets are not told who asks (`X-Forwarded-For`), only by `Via` that it came through a proxy.",
+        "Whether requests for `http:` URLs are forwarded too, as clients without a tunnel ask a proxy for them. They go where tunnels may lead, over a connection of their own; rules without ports allow 80 as well. Targets are not told who asks (`X-Forwarded-For`), only by `Via` that it came through a proxy. They have the global `timeouts.response` to answer in.",
     ),
     Key::new("dns", Table(DNS), Within, r#"{ ttl = "10s" }"#, "Names of targets."),
     Key::new(

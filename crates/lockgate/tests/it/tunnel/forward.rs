@@ -176,6 +176,18 @@ fn an_answer_that_ends_early_is_not_taken_for_the_whole() {
 }
 
 #[test]
+fn a_target_has_the_global_deadline_for_its_answer() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&format!("timeouts = {{ response = \"100ms\" }}\n{}", forwarding("")));
+    let mut client = Http::connect(gate.address());
+    client.send(format!("GET http://{}/ HTTP/1.1\r\nHost: a.test\r\n\r\n", origin.address()));
+    let (_upstream, _) = got(&origin);
+    let answer = client.answer();
+    assert_eq!(answer.status(), 504);
+    assert!(answer.field("proxy-status").unwrap().contains("http_response_timeout"));
+}
+
+#[test]
 fn what_a_request_switches_to_is_a_tunnel_and_bounded_like_one() {
     let origin = Origin::tcp();
     let gate = lockgate().start(&forwarding("max_per_client = 1\nmax_bytes = \"1KB\""));
