@@ -69,7 +69,9 @@ pub fn request<'a>(
             Some(Known::Te) if !value.eq_ignore_ascii_case(b"trailers") => {
                 return Err(HeadError::ConnectionField);
             }
-            // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be taken for it.
+            // RFC 9110 §9.3.6: CONNECT has no content, and here the data of its stream would be taken for it. Other than over
+            // HTTP/1 that goes for 0, too: RFC 9113 §8.1.1 has a stream end whose data is more, so that the tunnel that
+            // we granted would break with its first byte. There nothing is measured by it, and WinINET sends it.
             Some(Known::ContentLength) if asked.is_tunnel() => return Err(HeadError::NoBody),
             None if name == b"cookie" => {
                 // An empty crumb would leave a space at an end.

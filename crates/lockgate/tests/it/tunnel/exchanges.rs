@@ -168,6 +168,23 @@ fn what_is_no_target_is_refused() {
     assert_eq!(ask(&gate, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n").status(), 400);
 }
 
+/// RFC 9110 §9.3.6: "A CONNECT request message does not have content." That is what 0 says, and WinINET says it.
+#[test]
+fn a_length_of_nothing_is_no_body() {
+    let (gate, origin) = (lockgate().start(&tunnels("")), Origin::tcp());
+    for version in ["1.0", "1.1"] {
+        let mut client = Http::connect(gate.address());
+        client.send(format!(
+            "CONNECT {} HTTP/{version}\r\nHost: a.test\r\nContent-Length: 0\r\n\r\nearly",
+            origin.address()
+        ));
+        let mut upstream = Http::over(origin.accept());
+        upstream.expect("early");
+        assert!(client.head().starts_with("HTTP/1.1 200 "), "{version}");
+        talk(&mut client, &mut upstream);
+    }
+}
+
 #[test]
 fn other_methods_are_told_which_one_there_is() {
     let gate = lockgate().start(&tunnels(""));
