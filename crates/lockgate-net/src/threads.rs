@@ -24,7 +24,7 @@ pub struct Threads {
 
 /// No thread takes a job: too many wait, or none could be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("too much waits for a disk")]
+#[error("too much waits for a thread")]
 pub struct Busy;
 
 impl Threads {
@@ -119,7 +119,8 @@ mod tests {
             .unwrap();
         began.recv().unwrap();
         let mut others: Vec<_> = (0..WAITING).map(|number| threads.submit(move || number).unwrap()).collect();
-        assert_eq!(threads.submit(|| ()).unwrap_err(), Busy);
+        let busy = threads.submit(|| ()).unwrap_err();
+        assert_eq!(busy.to_string(), "too much waits for a thread", "whatever it would do");
         others.push(threads.go_on(|| WAITING).unwrap());
         go.send(()).unwrap();
         assert_eq!(first.blocking_recv(), Ok(1));

@@ -235,10 +235,7 @@ impl Connect {
                 while_wanted(exchange, self.connect, Fault::TargetDnsTimeout, asked).await?
             }
         };
-        found.map_err(|error| match error {
-            NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
-            NameError::Busy => Failure::because(Fault::QueueFull, error.to_string()),
-        })
+        found.map_err(unresolved)
     }
 
     async fn dial<D: Downstream>(
@@ -288,6 +285,15 @@ fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
     }
 }
 
+/// What a client is told whose target has no address, or whose target's name nobody has time for: the latter is our limit,
+/// and says nothing of the name.
+fn unresolved(error: NameError) -> Failure {
+    match error {
+        NameError::Failed(said) => Failure::because(Fault::TargetUnknown, said.to_string()),
+        NameError::Busy => Failure::because(Fault::Exhausted, error.to_string()),
+    }
+}
+
 /// The address that `host` is, if it is one.
 fn literal(host: &str) -> Option<IpAddr> {
     match host.strip_prefix('[') {
@@ -320,5 +326,22 @@ async fn while_wanted<D: Downstream, F: Future>(
 async fn ticks(clock: &Clock) {
     for _ in 0..PAUSE {
         clock.next_tick().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_nobody_has_time_for_is_our_limit_and_no_fault_of_the_target() {
+        let busy = unresolved(NameError::Busy);
+        assert_eq!(
+            (busy.fault, busy.cause, busy.side),
+            (Some(Fault::Exhausted), Cause::Limit, Side::Lockgate)
+        );
+        assert!(format!("{busy:?}").contains("too many names are being looked up"), "{busy:?}");
+        let unknown = unresolved(NameError::Failed("no such name".into()));
+        assert_eq!((unknown.fault, unknown.side), (Some(Fault::TargetUnknown), Side::Upstream));
     }
 }
