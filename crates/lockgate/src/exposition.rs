@@ -34,7 +34,10 @@ pub(crate) struct Exposition {
     /// In the order of the workers' cells, as the pools behind them.
     relays: Vec<RelayName>,
     sites: Vec<String>,
+    /// Those of sites, in the order of the workers' cells.
     upstreams: Vec<Arc<Pool>>,
+    /// Those of relays as well.
+    pools: Vec<Arc<Pool>>,
     standings: Standings,
     shards: Arc<Shards<WorkerCells>>,
     shared: Arc<Shared>,
@@ -72,6 +75,7 @@ impl Exposition {
             relays: assembly.relays.clone(),
             sites: assembly.sites.clone(),
             upstreams: assembly.upstreams.clone(),
+            pools: assembly.pools.clone(),
             standings: assembly.prober.standings(),
             shards,
             shared,
@@ -120,6 +124,16 @@ impl Exposition {
     }
 
     fn upstream(&self, text: &mut Text) {
+        if !self.pools.is_empty() {
+            let mut family =
+                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen, 0 while it may not.");
+            for pool in &self.pools {
+                for member in pool.members().iter().filter(|member| !member.endpoint().is_vacant()) {
+                    let labels = [("pool", &*pool.settings.name), ("endpoint", &*member.endpoint().label)];
+                    family.sample(&labels, i64::from(member.is_up()));
+                }
+            }
+        }
         let mut family = text.gauge("lockgate_upstream_connections", "Connections to an endpoint.");
         for endpoint in self.present() {
             let labels = [("endpoint", endpoint.label.as_str())];
@@ -148,7 +162,6 @@ impl Exposition {
         let state = |(pool, member): (&Arc<Pool>, &Member)| EndpointState {
             pool: pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
-            up: member.is_up(),
             vacant: member.endpoint().is_vacant(),
             latency: member.endpoint().latency().now(now).map(|micros| Duration::from_secs_f32(micros / 1e6)),
         };

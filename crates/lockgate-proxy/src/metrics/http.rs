@@ -185,8 +185,6 @@ pub struct EndpointState {
     pub pool: String,
     /// Its address, as configured.
     pub endpoint: String,
-    /// Whether it may be chosen.
-    pub up: bool,
     /// Whether there is nobody: then it is not shown.
     pub vacant: bool,
     /// The moving average of its response times, once there is one.
@@ -317,11 +315,6 @@ struct Endpoints<'a> {
 
 impl Endpoints<'_> {
     fn write(&self, text: &mut Text) {
-        let mut family =
-            text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen, 0 while it may not.");
-        for (_, labels, state) in self.each() {
-            family.sample(&labels, i64::from(state.up));
-        }
         let mut family = text.gauge(
             "lockgate_upstream_latency_ewma_seconds",
             "The moving average of an endpoint's response times.",
@@ -461,7 +454,6 @@ mod tests {
             pool: "app".to_owned(),
             endpoint: "10.0.0.1:8080".to_owned(),
             vacant: false,
-            up: true,
             latency: Some(Duration::from_millis(250)),
         }];
         write(&mut text, shards, &sites, &endpoints);
@@ -521,7 +513,6 @@ mod tests {
         }
         let labels = r#"pool="app",endpoint="10.0.0.1:8080""#;
         let lines = [
-            format!("lockgate_upstream_up{{{labels}}} 1"),
             format!("lockgate_upstream_latency_ewma_seconds{{{labels}}} 0.25"),
             format!("lockgate_upstream_requests_total{{{labels},code=\"5xx\"}} 2"),
             format!("lockgate_upstream_failures_total{{{labels},reason=\"connection_limit_reached\"}} 4"),

@@ -100,6 +100,24 @@ fn relays_take_turns_by_weight_where_their_pool_says_so() {
 }
 
 #[test]
+fn an_endpoint_of_relays_is_seen_to_be_up_or_down_as_one_of_sites_is() {
+    let (origin, nobody) = (named("a"), deserted());
+    let toml = format!(
+        "[pool.app]\nendpoints = [\"{}\", \"{nobody}\"]\nhealth = {{ tcp = true, every = \"50ms\", fall = 1 }}\n\
+         [tcp.\"127.0.0.1:0\"]\nproxy = \"pool:app\"\n[tcp.\"127.0.0.2:0\"]\nproxy = \"pool:app\"\n",
+        origin.address()
+    );
+    for site in ["", &plain_site("pool:app").replace("127.0.0.1", "127.0.0.3")] {
+        let gate = lockgate().workers(2).start(&format!("{toml}{site}"));
+        for (endpoint, up) in [(origin.address(), 1.0), (&*nobody.to_string(), 0.0)] {
+            let endpoint = format!("endpoint=\"{endpoint}\"");
+            gate.wait_for_sample("lockgate_upstream_up", &["pool=\"app\"", &endpoint], up);
+        }
+        assert_eq!(gate.metrics().matches("lockgate_upstream_up{").count(), 2, "each once");
+    }
+}
+
+#[test]
 fn relays_wait_in_the_queue_of_their_pool_and_no_longer_than_it_says() {
     for (queue, detail) in [
         ("{ max = 0, wait = \"60s\" }", "the queue is full"),
