@@ -285,8 +285,8 @@ pub struct Watch {
     pub meter: Meter,
     /// Who it belongs to, once that is known.
     pub client: Cell<Option<IpAddr>>,
-    /// Which listener it came by.
-    pub listener: Cell<usize>,
+    /// Which listener it came by, where its bytes count for one.
+    pub listener: Cell<Option<usize>>,
     /// Which of the worker's relays it is, if it is one.
     pub relay: Cell<Option<usize>>,
     /// What of the meter was accounted for: received, sent, and for how long it was held to rates.

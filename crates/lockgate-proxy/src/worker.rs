@@ -293,7 +293,7 @@ impl Worker {
         if received == 0 && sent == 0 && held_for == 0 {
             return;
         }
-        if let Some(cells) = self.cells.listeners.get(watch.listener.get()) {
+        if let Some(cells) = watch.listener.get().and_then(|place| self.cells.listeners.get(place)) {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
             cells.sent.add(sent);

@@ -42,7 +42,7 @@ pub struct Proxy {
 struct Before {
     failure: Failure,
     /// The place of the endpoint that has failed.
-    place: usize,
+    place: Option<usize>,
     /// Whether it counts as a retry.
     counts: bool,
 }

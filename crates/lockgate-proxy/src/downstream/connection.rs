@@ -113,7 +113,7 @@ impl Connection {
         permit: Permit,
     ) -> Self {
         let guard = worker.clock.watch();
-        guard.watch().listener.set(place);
+        guard.watch().listener.set(Some(place));
         let connection = Self {
             worker: Rc::clone(worker),
             listener,

@@ -371,7 +371,7 @@ impl Streams {
             let worker = &connection.worker;
             let guard = worker.clock.watch();
             // Its bytes are the connection's.
-            guard.watch().listener.set(usize::MAX);
+            guard.watch().listener.set(None);
             match read {
                 Ok(()) => {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be checked.

@@ -65,9 +65,9 @@ impl HttpCells {
         place.and_then(|place| self.sites.get(place)).unwrap_or(&self.other)
     }
 
-    /// The cells of the endpoint at this place of the configuration.
-    pub fn endpoint(&self, place: usize) -> Option<&EndpointCells> {
-        self.endpoints.get(place)
+    /// The cells of the endpoint at this place of the configuration; there are none without one.
+    pub fn endpoint(&self, place: Option<usize>) -> Option<&EndpointCells> {
+        self.endpoints.get(place?)
     }
 }
 
@@ -405,7 +405,7 @@ impl Endpoints<'_> {
 
     /// The cells of one endpoint, of every worker.
     fn cells(&self, place: usize) -> impl Iterator<Item = &EndpointCells> {
-        self.shards.iter().filter_map(move |cells| cells.http.endpoint(place))
+        self.shards.iter().filter_map(move |cells| cells.http.endpoint(Some(place)))
     }
 
     fn counter(&self, place: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
@@ -503,13 +503,13 @@ mod tests {
         let shards = shards(2);
         for worker in 0..2 {
             let cells = shards.shard(worker).unwrap();
-            let endpoint = cells.http.endpoint(0).unwrap();
+            let endpoint = cells.http.endpoint(Some(0)).unwrap();
             endpoint.connected(Duration::from_micros(750));
             endpoint.answered(502, Duration::from_millis(2));
             endpoint.failed(Fault::QueueFull);
             endpoint.failed(Fault::QueueTimeout);
             endpoint.idle.inc();
-            assert!(cells.http.endpoint(1).is_none());
+            assert!([Some(1), None].iter().all(|nowhere| cells.http.endpoint(*nowhere).is_none()));
         }
         let labels = r#"pool="app",endpoint="10.0.0.1:8080""#;
         let lines = [

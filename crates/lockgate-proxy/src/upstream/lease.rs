@@ -25,14 +25,11 @@ const SAVED: u32 = 1_000;
 /// Milliseconds for which a connection that is too many may still be of use.
 const MOMENT: u64 = 1_000;
 
-/// Where nothing is counted: no process has so many endpoints.
-const NOWHERE: usize = usize::MAX / 2;
-
 /// A pool as one worker uses it.
 pub struct Upstream {
     pool: Arc<Pool>,
-    /// The place of its first member among the process's, for counters.
-    first: usize,
+    /// The place of its first member among the process's, for counters; none where nothing is counted by endpoint.
+    first: Option<usize>,
     blocks: Rc<Blocks>,
     random: Random,
     /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of those of all.
@@ -95,8 +92,12 @@ pub enum Wanted {
 }
 
 impl Upstream {
-    /// A pool without connections.
+    /// A pool without connections, whose first member has this place among the process's.
     pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>) -> Rc<Self> {
+        Self::at(Some(first), pool, blocks)
+    }
+
+    fn at(first: Option<usize>, pool: Arc<Pool>, blocks: &Rc<Blocks>) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
         let shared = pool.members().iter().filter(|_| pool.settings.http2).map(|_| Rc::default()).collect();
         let (blocks, random, budget) = (Rc::clone(blocks), Random::new(), Cell::new(SAVED));
@@ -109,7 +110,7 @@ impl Upstream {
         let retry = Retry { times: 0, budget: 0 };
         let settings = Settings { keeping, retry, ..Settings::default() };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
-        let upstream = Self::new(Arc::new(pool), NOWHERE, blocks);
+        let upstream = Self::at(None, Arc::new(pool), blocks);
         let idle = Idle { link, since: now, requests: 0 };
         if let Some(first) = upstream.idle.first() {
             first.borrow_mut().push(idle);
@@ -189,7 +190,7 @@ impl Upstream {
     }
 
     fn unreachable(&self, member: usize, error: &DialError, http: &HttpCells) {
-        if let Some(cells) = http.endpoint(self.first + member) {
+        if let Some(cells) = http.endpoint(self.place(member)) {
             cells.failed(error.fault());
         }
     }
@@ -294,11 +295,16 @@ impl Upstream {
         self.budget.set(saved.min(SAVED));
     }
 
+    /// The place of a member among the process's.
+    fn place(&self, member: usize) -> Option<usize> {
+        self.first.map(|first| first + member)
+    }
+
     /// For each member, its place among the process's and how many connections to it are idle.
-    pub fn idle_connections(&self) -> impl Iterator<Item = (usize, usize)> {
+    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
         self.idle.iter().enumerate().map(|(member, idle)| {
             let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
-            (self.first + member, idle.borrow().len() + shared)
+            (self.place(member), idle.borrow().len() + shared)
         })
     }
 
@@ -377,8 +383,8 @@ impl Lease {
     }
 
     /// The place of the endpoint among the process's, for counters.
-    pub fn place(&self) -> usize {
-        self.upstream.first + self.member
+    pub fn place(&self) -> Option<usize> {
+        self.upstream.place(self.member)
     }
 
     /// Whether the endpoint was well when it was chosen and is known since not to be. What was on its way to one that

@@ -132,7 +132,7 @@ impl Sharing {
         dial: Rc<Dialling>,
     ) {
         // Its bytes are nobody's: those of the requests are counted with their clients.
-        guard.watch().listener.set(usize::MAX);
+        guard.watch().listener.set(None);
         let made = async {
             let dialled = pool.attempt(endpoint.count(), &guard, connect, &[]).await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
