@@ -40,6 +40,12 @@ impl Peer {
     }
 }
 
+/// What a client says of itself where headers are passed on; one is enough, `proxy_protocol` has the others.
+const PASSED: &[u8] = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\n";
+
+/// The keys of a table under which it is.
+const PASS: &str = "accept_proxy = \"require\"\nproxy_protocol = \"pass\"\n";
+
 /// Who speaks TLS on a way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Way {
@@ -80,7 +86,7 @@ impl Scene {
             Way::Both => format!("{off}\n{sealed}"),
             Way::Through => format!("sni.\"{NAME}\" = \"{to}\""),
         };
-        lockgate().start(&format!("[tcp.\"127.0.0.1:0\"]\n{lines}\n{header}"))
+        lockgate().start(&format!("trusted = [\"127.0.0.0/8\"]\n[tcp.\"127.0.0.1:0\"]\n{header}{lines}\n"))
     }
 
     /// A client and its endpoint, joined.
@@ -89,6 +95,7 @@ impl Scene {
             let mut wire = self.origin.accept();
             match header {
                 "" => {}
+                PASS => wire.expect(PASSED),
                 header if header.contains("v1") => while wire.exactly(1) != b"\n" {},
                 _ => {
                     let head = wire.exactly(16);
@@ -101,11 +108,17 @@ impl Scene {
             Peer::Tls(Box::new(Tls::accept(&server_config(&self.issued, None), wire).unwrap()))
         };
         let authority = if way == Way::Through { &self.authority } else { &self.site.authority };
-        let client = || match way {
-            Way::Nobody | Way::Endpoint => Peer::Plain(Wire::connect(gate.address())),
-            Way::Client | Way::Both | Way::Through => {
-                let settings = lockgate_testkit::ClientSettings::trusting(authority);
-                Peer::Tls(Box::new(settings.connect(gate.address(), NAME).unwrap()))
+        let client = || {
+            let mut wire = Wire::connect(gate.address());
+            if header == PASS {
+                wire.send(PASSED);
+            }
+            match way {
+                Way::Nobody | Way::Endpoint => Peer::Plain(wire),
+                Way::Client | Way::Both | Way::Through => {
+                    let config = lockgate_testkit::ClientSettings::trusting(authority).build();
+                    Peer::Tls(Box::new(Tls::connect(&config, wire, NAME).unwrap()))
+                }
             }
         };
         // Both at once: what is passed through shakes hands with the endpoint.
@@ -122,7 +135,7 @@ fn an_end_is_handed_on_and_the_other_direction_lives() {
     let scene = Scene::new();
     let bulk = lockgate_testkit::bytes(7, 300_000);
     for way in [Way::Nobody, Way::Client, Way::Endpoint, Way::Both, Way::Through] {
-        for header in ["", "proxy_protocol = \"v1\"\n", "proxy_protocol = \"v2\"\n"] {
+        for header in ["", "proxy_protocol = \"v1\"\n", "proxy_protocol = \"v2\"\n", PASS] {
             let gate = scene.start(way, header);
             for client_first in [true, false] {
                 let (mut client, mut endpoint) = scene.join(&gate, way, header);
