@@ -5,6 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use lockgate_config::{Environment, parse_str_in};
+use lockgate_testkit::Origin;
+use serde_json::Value;
+
+use crate::scene::{Site, lockgate};
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -60,6 +64,28 @@ fn mistakes(text: &str) -> Option<String> {
     let env = Environment::none().with_file("/etc/lockgate/redirects", "/old /new\n");
     let report = parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &env).err()?;
     Some(report.to_string())
+}
+
+#[test]
+fn the_line_of_a_relay_in_the_readme_has_the_fields_of_a_real_one() {
+    let site = Site::new();
+    let origin = Origin::unix(&site.folder.path("app.sock"));
+    let mut gate = lockgate().start(&site.tls(&origin.address(), ""));
+    let mut client = site.connect(&gate);
+    client.send("ping");
+    let mut upstream = origin.accept();
+    upstream.expect("ping");
+    upstream.send("pong");
+    drop(upstream);
+    client.expect("pong");
+    client.finish();
+    let fields = |line: &Value| line.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let lines = blocks(&readme, "json").into_iter().flat_map(|(_, block)| {
+        block.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    });
+    let relays: Vec<Value> = lines.filter(|line| line.get("method").is_none()).collect();
+    assert_eq!(relays.iter().map(fields).collect::<Vec<_>>(), [fields(&gate.next_line())]);
 }
 
 #[test]
