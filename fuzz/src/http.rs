@@ -82,7 +82,10 @@ pub fn h1_target(data: &[u8]) {
         return;
     }
     for method in [Method::Get, Method::Options, Method::Connect] {
-        let path = match target::parse(method, data) {
+        let parsed = target::parse(method, data);
+        // Only what is refused has something to hide.
+        assert!(parsed.is_err() || target::without_userinfo(data) == data);
+        let path = match parsed {
             Ok(Target::Origin { path, .. } | Target::Absolute { path, .. }) => path,
             Ok(Target::Authority(authority)) => {
                 let name = authority.name();

@@ -90,6 +90,22 @@ fn absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
     Ok(Target::Absolute { secure, authority: Authority::parse(authority)?, path, query })
 }
 
+/// A target as it may be shown: the user and password that an authority may begin with (RFC 3986 §3.2.1) are refused, but
+/// whoever sent them means them to stay secret.
+pub fn without_userinfo(target: &[u8]) -> Cow<'_, [u8]> {
+    let start = match target.windows(3).position(|text| text == b"://") {
+        _ if target.starts_with(b"/") => return Cow::Borrowed(target),
+        Some(at) => at + 3,
+        None => 0,
+    };
+    let (scheme, rest) = target.split_at(start);
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+    match rest[..end].iter().rposition(|byte| *byte == b'@') {
+        Some(at) => Cow::Owned([scheme, b"***", &rest[at..]].concat()),
+        None => Cow::Borrowed(target),
+    }
+}
+
 fn split_query(target: &[u8]) -> Result<(&[u8], Option<&[u8]>), TargetError> {
     let (path, query) = match target.iter().position(|byte| matches!(byte, b'?' | b'#')) {
         Some(at) if target[at] == b'?' => (&target[..at], Some(&target[at + 1..])),
@@ -407,6 +423,24 @@ mod tests {
             ("/a%", Escape),
         ] {
             assert_eq!(decode(path.as_bytes()), Err(error), "{path}");
+        }
+    }
+
+    #[test]
+    fn who_is_named_in_a_target_is_not_shown() {
+        for (target, shown) in [
+            ("http://user:secret@a.test/x?y", "http://***@a.test/x?y"),
+            ("ftp://user:se@cret@a.test", "ftp://***@a.test"),
+            ("user:secret@a.test:443", "***@a.test:443"),
+            ("@", "***@"),
+            ("http://a.test/~u@b?c@d", "http://a.test/~u@b?c@d"),
+            ("http://a.test?u@b", "http://a.test?u@b"),
+            ("a.test:443", "a.test:443"),
+            ("/a@b://c@d", "/a@b://c@d"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(without_userinfo(target.as_bytes()), shown.as_bytes());
         }
     }
 }

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding::Client;
 use lockgate_http::head::{BodyLength, ResponseHead};
-use lockgate_http::target::Authority;
 use lockgate_net::dial::{self, interleave, is_exhaustion};
 use lockgate_net::names::{Addresses, NameError, Names};
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
@@ -112,7 +111,7 @@ impl Connect {
         let asked = &exchange.request.asked;
         let (host, port) = match (asked.secure.or(exchange.request.head.secure), asked.authority) {
             (Some(false), Some(authority)) => {
-                (authority.name().into_owned(), authority.port.unwrap_or(HTTP_PORT))
+                (authority.name().into_owned(), port(authority.port.unwrap_or(HTTP_PORT))?)
             }
             (Some(true), _) => {
                 return Err(Failure::because(Fault::NotImplemented, "https is asked for by CONNECT"));
@@ -278,11 +277,14 @@ fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), Failure> {
         return malformed("CONNECT with a body");
     }
     match exchange.request.asked.authority {
-        Some(authority @ Authority { port: Some(1..), .. }) => {
-            Ok((authority.name().into_owned(), authority.port.unwrap_or_default()))
-        }
-        _ => malformed("CONNECT to port 0"),
+        Some(authority) => Ok((authority.name().into_owned(), port(authority.port.unwrap_or_default())?)),
+        None => malformed("CONNECT to nobody"),
     }
+}
+
+/// One that somebody can listen on.
+fn port(port: u16) -> Result<u16, Failure> {
+    if port == 0 { Err(Failure::because(Fault::Malformed, "port 0")) } else { Ok(port) }
 }
 
 /// What a client is told whose target has no address, or whose target's name nobody has time for: the latter is our limit,

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use lockgate_http::asked::asked;
 use lockgate_http::head::{Method, RequestHead, Version};
+use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
 use super::connection::{Connection, address};
@@ -128,7 +129,7 @@ impl Connection {
                 method: head.method_name(),
                 scheme: if secure.unwrap_or(negotiated.is_some()) { "https" } else { "http" },
                 host: asked.map_or(b"", |asked| asked.host),
-                target: head.target(),
+                target: &without_userinfo(head.target()),
                 protocol: match head.version {
                     Version::Http10 => "HTTP/1.0",
                     Version::Http11 => "HTTP/1.1",

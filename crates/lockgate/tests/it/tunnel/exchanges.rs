@@ -157,6 +157,9 @@ fn what_is_no_target_is_refused() {
         let answer = ask(&gate, format!("CONNECT {target} HTTP/1.1\r\nHost: a.test\r\n\r\n"));
         assert_eq!(answer.status(), 400, "{target}");
         assert_eq!(answer.field("connection"), Some("close"), "{target}");
+        // Who wrote a password there means it to stay secret.
+        let shown = if target.contains('@') { "***@a.test:443" } else { target };
+        gate.line("the target", |line| line["target"] == shown);
     }
     let long = "a".repeat(100_000);
     let answer = ask(&gate, format!("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\nX-Long: {long}\r\n\r\n"));
