@@ -16,7 +16,7 @@ pub fn cookie(data: &[u8]) {
     let wish = sticky.wish(&came);
     assert!(wish == Wish::Any || ours.iter().any(|pair| pair.len() == 3 + 16));
     let key = Key::Cookie((*b"lg").into());
-    let asker = Asker { client: None, server_name: None, fields: Some(&came) };
+    let asker = Asker { client: None, server_name: None, session: None, fields: Some(&came) };
     assert_eq!(key.wish(&asker) == Wish::Any, ours.first().is_none_or(|pair| pair.len() == 3));
     let Some(left) = sticky.without_ours(&came) else {
         assert!(ours.is_empty() && wish == Wish::Any);

@@ -29,6 +29,7 @@ fn every_kept_input_holds() {
     replay("range", lockgate_fuzz::range);
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("redirect_map", lockgate_fuzz::redirect_map);
+    replay("server_hello", lockgate_fuzz::server_hello);
     replay("tls_session", lockgate_fuzz::tls_session);
     replay("traceparent", lockgate_fuzz::traceparent);
     replay("ws_frame", lockgate_fuzz::ws_frame);

@@ -442,7 +442,7 @@ pub(crate) fn expected(kind: &Kind) -> String {
         Kind::Limit => "a limit such as \"20/s per client burst 40\"".to_owned(),
         Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
         Kind::HashKey => "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"".to_owned(),
-        Kind::StickyKey => "\"cookie:NAME\"".to_owned(),
+        Kind::StickyKey => "\"cookie:NAME\" or \"tls-session\"".to_owned(),
         Kind::Statuses { from } => format!("statuses such as {}", statuses_such_as(*from)),
         Kind::OneOf(numbers) => format!("one of {}", one_of(numbers)),
         Kind::UrlPath => "the path of a URL".to_owned(),

@@ -116,7 +116,7 @@ pub(crate) enum Kind {
     LimitKey,
     /// By what clients are told apart: `client`, `sni`, `header:NAME`, `cookie:NAME`.
     HashKey,
-    /// What clients are given to show: `cookie:NAME`.
+    /// What clients are given to show: `cookie:NAME`, `tls-session`.
     StickyKey,
     /// Statuses from this one to 599: `200`, `200-399`.
     Statuses {

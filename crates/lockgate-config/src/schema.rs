@@ -81,7 +81,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::Limit => pattern("^[0-9]+/[smh]"),
         Kind::LimitKey => pattern("^(client|route|header:.+)$"),
         Kind::HashKey => pattern("^(client|sni|header:.+|cookie:.+)$"),
-        Kind::StickyKey => pattern("^cookie:.+$"),
+        Kind::StickyKey => pattern("^(cookie:.+|tls-session)$"),
         Kind::Statuses { from } => {
             let status = format!("[{}-5][0-9][0-9]", from / 100);
             pattern(&format!("^{status}(-{status})?$"))

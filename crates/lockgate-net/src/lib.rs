@@ -11,7 +11,7 @@
 //! | [`dial`] | sockets that connect |
 //! | [`names`] | addresses of host names |
 //! | [`socket`] | one connected socket and its readiness |
-//! | [`client_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
+//! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
 //! | [`dns`] | where a service is, by its records, without IO |
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
@@ -30,6 +30,7 @@ pub mod listen;
 pub mod names;
 pub mod proxy_protocol;
 pub mod relay;
+pub mod server_hello;
 pub mod shape;
 pub mod socket;
 pub mod splice;

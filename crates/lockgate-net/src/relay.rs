@@ -12,8 +12,10 @@ mod read_size;
 mod tests;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::future::poll_fn;
 use std::io;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -119,6 +121,13 @@ pub struct Preface {
     pub downstream: Vec<u8>,
 }
 
+/// Somebody who hears what passes by, until it has heard enough.
+pub trait Tap: fmt::Debug {
+    /// Is shown the bytes of a direction from its beginning, in the pieces in which they are read, each before it is sent on;
+    /// says whether it wants to hear more. The bytes wait for it.
+    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()>;
+}
+
 /// A relay between two connected sides.
 #[derive(Debug)]
 pub struct Relay {
@@ -169,6 +178,11 @@ impl Relay {
     pub fn shape(&mut self, received: Option<Shaper>, sent: Option<Shaper>) {
         self.upward.shaper = received.map(Box::new);
         self.downward.shaper = sent.map(Box::new);
+    }
+
+    /// Has somebody hear what the origin says.
+    pub fn tap(&mut self, tap: Box<dyn Tap>) {
+        self.downward.tap = Some(tap);
     }
 
     /// Has the kernel probe silent peers from now on: not at once, since most connections do not live to need it,

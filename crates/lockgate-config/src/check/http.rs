@@ -12,6 +12,9 @@ use crate::units;
 
 use super::{Checker, Value};
 
+/// What is looked at where no cookie can be given.
+const TLS_SESSION: &str = "tls-session";
+
 /// `20/s per client burst 40`, as far as it was written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenLimit {
@@ -106,13 +109,14 @@ impl Checker<'_> {
     pub(super) fn sticky_key(&mut self, text: &Text, at: &At) -> Value {
         let cure = match hash_key(&text.value) {
             Some(HashKey::Cookie(name)) => return Value::Text(name),
+            None if text.value == TLS_SESSION => return Value::Word(TLS_SESSION),
             Some(_) if !text.is_secret() => {
                 format!("write hash = {:?}: it leads each to the same one", text.value)
             }
-            _ => "write \"cookie:lg\"".to_owned(),
+            _ => format!("write \"cookie:lg\", or in a pool of [tcp] {TLS_SESSION:?}"),
         };
         let message = format!("{:?} is not something that clients could be given", text.raw);
-        self.invalid(Code::UnknownWord, at, message, "a cookie is", cure)
+        self.invalid(Code::UnknownWord, at, message, "a cookie is, or a TLS session", cure)
     }
 
     pub(super) fn statuses(&mut self, text: &Text, from: u16, at: &At) -> Value {

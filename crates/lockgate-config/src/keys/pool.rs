@@ -224,7 +224,13 @@ const BALANCE: &[Key] = &[
          shared cache keeps it. The cookie is a hash of the endpoint's address and the pool's name, the same in every \
          Lockgate where these are; endpoints do not see it. Who comes without, or with one of an endpoint that is down, \
          ejected or cannot be reached, gets the better of two at random, and a new cookie; one at its `max` is waited for. \
-         Who was with a backup stays there. Not for `[tcp]`.",
+         Who was with a backup stays there. Not for `[tcp]`.\n\n\
+         `\"tls-session\"` is for `[tcp]` where TLS is passed through: the endpoint that has made the session which the client \
+         resumes, so that it need not make another one. It knows sessions of TLS 1.2 and before by their identifier, the \
+         65,536 that were made or resumed last, each for a day at most. Who resumes none that is known, by TLS 1.3 or with a \
+         ticket that is called otherwise each time, who does not speak TLS, and whose endpoint is down, ejected, cannot be \
+         reached or is at its `max`, goes by address as with `hash = \"client\"`. The client must speak first: where it says \
+         nothing, an endpoint is chosen after `timeouts.handshake`.",
     ),
 ];
 

@@ -18,8 +18,8 @@ pub struct Pool {
     /// What is spoken to them by sites; `[tcp]` tables only have pools with `Http1`, and speak nothing. `H2` has
     /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell clients apart by `Client` and
-    /// `Sni` only.
+    /// How one is chosen; `None`: by `P2c` for sites, by `Least` for `[tcp]`, whose pools tell clients apart by `Client`,
+    /// `Sni` and `Session` only.
     pub balance: Option<Balance>,
     /// Active checks.
     pub health: Option<Health>,
@@ -69,6 +69,9 @@ pub enum Balance {
     Hash(HashKey),
     /// The one that a cookie of this name says, which clients are given; not for `[tcp]`.
     Sticky(String),
+    /// The one that has made the client's TLS session, else the one that its address leads to; only for `[tcp]`, and only
+    /// where TLS is passed through.
+    Session,
 }
 
 /// By what clients are told apart; where there is no such thing, it is their address.

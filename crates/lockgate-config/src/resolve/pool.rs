@@ -75,6 +75,7 @@ impl Resolver<'_> {
             }
             (Some(Checked { value: Value::HashKey(key), .. }), None) => Some(Balance::Hash(key)),
             (None, Some(Checked { value: Value::Text(cookie), .. })) => Some(Balance::Sticky(cookie)),
+            (None, Some(Checked { value: Value::Word(_), .. })) => Some(Balance::Session),
             (None, None) if !long.broken(&["hash", "sticky"]) => {
                 let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
                 let message = "neither `hash` nor `sticky`";

@@ -122,9 +122,15 @@ impl Resolver<'_> {
         vec!["h2".to_owned()]
     }
 
-    /// A pool that a `[tcp]` table leads to from `at`.
-    pub(super) fn relayed(&mut self, pool: usize, at: &At) {
+    /// A pool that a `[tcp]` table leads to from `at`; `decrypted` says whether clients' TLS is taken off before.
+    pub(super) fn relayed(&mut self, pool: usize, decrypted: bool, at: &At) {
         let Some(pool) = self.pools.all.get(pool) else { return };
+        if decrypted && pool.balance == Some(Balance::Session) {
+            let message = "a pool that looks at TLS sessions of endpoints where `tls` is taken off";
+            let why = "the sessions are ours, and any endpoint is as good for them";
+            let cure = "remove tls, or write balance = { hash = \"client\" }";
+            self.report.push_pair(Code::WrongProtocol, at, (message, why, cure), (&pool.at, "this pool"));
+        }
         if let Some(Balance::Hash(HashKey::Header(name) | HashKey::Cookie(name)) | Balance::Sticky(name)) =
             &pool.balance
         {
@@ -146,6 +152,12 @@ impl Resolver<'_> {
     /// A pool that a site leads to: it would not understand an endpoint that chose HTTP/2.
     pub(super) fn requested(&mut self, pool: usize) {
         let Some(pool) = self.pools.all.get(pool) else { return };
+        if pool.balance == Some(Balance::Session) && !self.warned(Code::WrongProtocol, &pool.at) {
+            let message = "a pool that looks at TLS sessions of endpoints in a [site]";
+            let why = "a site takes TLS off, so the sessions are ours, and any endpoint is as good for them";
+            let cure = "write balance = { sticky = \"cookie:lg\" } or { hash = \"client\" }";
+            self.report.push_at(Code::WrongProtocol, &pool.at.clone(), message, why, cure);
+        }
         let Some(tls) = pool.tls.as_ref().filter(|_| pool.protocol == Protocol::Http1) else { return };
         if tls.alpn.iter().any(|name| name == "h2") && !self.warned(Code::WrongProtocol, &tls.at) {
             let message = "h2 is offered in `alpn`, but HTTP/1.1 is spoken";

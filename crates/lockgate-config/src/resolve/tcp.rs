@@ -88,7 +88,7 @@ impl Resolver<'_> {
         let tls = self.tls(view, at);
         let pool = self.proxy(view)?;
         if let Some(written) = view.written("proxy") {
-            self.relayed(pool, &written.at);
+            self.relayed(pool, tls.is_some(), &written.at);
         }
         let own = |view: &View<'_>| match view.value("proxy_protocol") {
             Value::Word("pass") => Some(SentHeader::Pass),

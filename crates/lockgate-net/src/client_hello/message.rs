@@ -6,13 +6,13 @@ use super::HelloError::{self, Malformed};
 use super::name;
 use super::reader::Reader;
 
-const RANDOM: usize = 32;
-const SESSION_ID_MAX: usize = 32;
+pub(crate) const RANDOM: usize = 32;
+pub(crate) const SESSION_ID_MAX: usize = 32;
 
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 const ALPN: u16 = 16;
-const SUPPORTED_VERSIONS: u16 = 43;
+pub(crate) const SUPPORTED_VERSIONS: u16 = 43;
 
 /// What a client asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,9 @@ pub struct Hello<'a> {
     /// The DNS name it wants (RFC 6066 §3), in lower case, without a dot at the end. `None` if it
     /// names none, or gives the literal of an IP address.
     pub server_name: Option<Box<str>>,
+    /// The session it wants to resume (RFC 5246 §7.4.1.2), at most 32 bytes; empty if there is none. With a ticket, or TLS
+    /// 1.3, it is often made up.
+    pub session_id: Cow<'a, [u8]>,
     /// The newest version it offers; `None` if it offers none of those known here.
     pub newest: Option<Version>,
     /// Bytes of the hello with its records' headers. Never more than was looked at.
@@ -50,7 +53,8 @@ impl Hello<'_> {
 
     /// The same, without borrowing the bytes it was read from.
     pub fn into_owned(self) -> Hello<'static> {
-        Hello { alpn: Cow::Owned(self.alpn.into_owned()), ..self }
+        let session_id = Cow::Owned(self.session_id.into_owned());
+        Hello { alpn: Cow::Owned(self.alpn.into_owned()), session_id, ..self }
     }
 }
 
@@ -62,11 +66,12 @@ pub(super) fn parse(body: &[u8], len: usize) -> Result<Hello<'_>, HelloError> {
         return Err(HelloError::Ssl3); // RFC 8446 appendix D.5, whatever the extensions say
     }
     body.take(RANDOM).ok_or(Malformed("random"))?;
-    body.vec8().filter(|id| id.len() <= SESSION_ID_MAX).ok_or(Malformed("session id"))?;
+    let session_id = body.vec8().filter(|id| id.len() <= SESSION_ID_MAX).ok_or(Malformed("session id"))?;
     body.vec16().filter(|suites| is_list_of_u16(suites)).ok_or(Malformed("cipher suites"))?;
     body.vec8().filter(|methods| !methods.is_empty()).ok_or(Malformed("compression methods"))?;
     let newest = Version::newest_of([legacy_version.min(0x0303)]);
-    let mut hello = Hello { server_name: None, newest, len, alpn: Cow::Borrowed(&[]) };
+    let session_id = Cow::Borrowed(session_id);
+    let mut hello = Hello { server_name: None, session_id, newest, len, alpn: Cow::Borrowed(&[]) };
     if body.is_empty() {
         return Ok(hello); // RFC 5246 §7.4.1.2: extensions may be missing altogether
     }
@@ -144,7 +149,7 @@ fn is_list_of_u16(list: &[u8]) -> bool {
 
 impl Version {
     /// GREASE (RFC 8701), drafts and SSL 3.0 do not count.
-    fn newest_of(versions: impl IntoIterator<Item = u16>) -> Option<Self> {
+    pub(crate) fn newest_of(versions: impl IntoIterator<Item = u16>) -> Option<Self> {
         let known = versions.into_iter().filter_map(|version| match version {
             0x0301 => Some(Self::Tls10),
             0x0302 => Some(Self::Tls11),

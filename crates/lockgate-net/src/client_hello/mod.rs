@@ -6,10 +6,10 @@
 
 mod error;
 mod first;
-mod message;
+pub(crate) mod message;
 mod name;
-mod peek;
-mod reader;
+pub(crate) mod peek;
+pub(crate) mod reader;
 
 #[cfg(test)]
 mod tests;

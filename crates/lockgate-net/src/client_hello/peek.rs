@@ -6,11 +6,11 @@ use super::{Hello, HelloError, message};
 /// stops at 64 KB too.
 pub const HELLO_MAX: usize = 65_536;
 
-pub(super) const RECORD_HEADER: usize = 5;
-pub(super) const HANDSHAKE: u8 = 22;
-const RECORD_MAX: usize = 1 << 14;
+pub(crate) const RECORD_HEADER: usize = 5;
+pub(crate) const HANDSHAKE: u8 = 22;
+pub(crate) const RECORD_MAX: usize = 1 << 14;
 const CLIENT_HELLO: u8 = 1;
-const MESSAGE_HEADER: usize = 4;
+pub(crate) const MESSAGE_HEADER: usize = 4;
 
 /// What a look at the first bytes gave.
 #[derive(Debug, Clone, PartialEq, Eq)]

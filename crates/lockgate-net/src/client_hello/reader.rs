@@ -1,38 +1,38 @@
 //! Takes TLS vectors (RFC 8446 §3.4) off the front of bytes; `None` where they are too short.
 
-pub(super) struct Reader<'a>(pub(super) &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    pub(super) fn u8(&mut self) -> Option<u8> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
         let (byte, rest) = self.0.split_first()?;
         self.0 = rest;
         Some(*byte)
     }
 
-    pub(super) fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u16::from_be_bytes(*bytes))
     }
 
     /// `opaque<0..2^8-1>`
-    pub(super) fn vec8(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn vec8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(usize::from(length))
     }
 
     /// `opaque<0..2^16-1>`
-    pub(super) fn vec16(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn vec16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(usize::from(length))
     }

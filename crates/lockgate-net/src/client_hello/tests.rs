@@ -156,6 +156,7 @@ fn name_protocols_and_version_are_read() {
     let expected = (Some("shop.example.com".to_owned()), "jj h2 http/1.1".to_owned(), Some(Version::Tls13));
     assert_eq!(seen(&hello), expected);
     assert_eq!(hello.len, bytes.len());
+    assert_eq!(*hello.session_id, [9; 32]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use super::habits::{Habits, LastRead};
 use super::read_size::ReadSize;
-use super::{Buffers, Side};
+use super::{Buffers, Side, Tap};
 use crate::shape::Shaper;
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
@@ -85,6 +85,8 @@ pub(super) struct Flow {
     pub(super) pipe: Option<Pipe>,
     /// What it may read, if its rate is limited.
     pub(super) shaper: Option<Box<Shaper>>,
+    /// Who hears its first bytes; a splice begins only after more of them than it is about.
+    pub(super) tap: Option<Box<dyn Tap>>,
     read_size: ReadSize,
     full_reads: u8,
     small_splices: u8,
@@ -216,6 +218,11 @@ impl Flow {
                 lane.count(len);
                 self.spend(len);
                 self.note_read(full, lane);
+                if let Some(tap) = &mut self.tap
+                    && tap.hear(&lane.buffers.plain[..len]).is_break()
+                {
+                    self.tap = None;
+                }
                 let sent = self.send(cx, lane, len);
                 match (self.pending.is_empty(), full) {
                     (true, true) => self.read_size.grow(),

@@ -244,6 +244,43 @@ fn plain_tcp_in_bulk_is_spliced_and_arrives_as_it_was() {
     });
 }
 
+/// Hears so many bytes.
+#[derive(Debug)]
+struct Hears(usize, Rc<RefCell<Vec<u8>>>);
+
+impl Tap for Hears {
+    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        let mut heard = self.1.borrow_mut();
+        heard.extend_from_slice(bytes);
+        if heard.len() < self.0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+#[test]
+fn whoever_hears_the_beginning_hears_it_before_the_client_and_bulk_is_spliced_all_the_same() {
+    run(async {
+        let mut bench = Bench::plain(tcp_sockets);
+        let heard = Rc::default();
+        bench.relay.tap(Box::new(Hears(5, Rc::clone(&heard))));
+        for (piece, after) in [("he", "he"), ("l", "hel"), ("lo, all", "hello, all"), ("not", "hello, all")] {
+            send_all(&bench.origin, piece.as_bytes()).await;
+            assert!(bench.poll_until_idle(2).await.is_none());
+            assert_eq!(heard.borrow().as_slice(), after.as_bytes());
+            assert_eq!(receive_some(&bench.client).await.unwrap(), piece.as_bytes());
+            // What the client says is not for it.
+            send_all(&bench.client, b"client").await;
+            assert!(bench.poll_until_idle(2).await.is_none());
+            assert_eq!(receive_some(&bench.origin).await.unwrap(), b"client");
+        }
+        for enough in [1, usize::MAX] {
+            bench.relay.tap(Box::new(Hears(enough, Rc::default())));
+            let data = bytes(5_000_000);
+            let (spliced, received) = carry(&mut bench, &data).await;
+            assert!(spliced && received == data, "{enough}");
+        }
+    });
+}
+
 #[test]
 fn small_pieces_after_bulk_go_back_to_copying() {
     run(async {

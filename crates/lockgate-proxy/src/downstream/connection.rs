@@ -49,6 +49,8 @@ pub(super) struct Connection {
     /// Where the client connected to, if a PROXY header said so.
     destination: Option<SocketAddr>,
     pub(super) server_name: ServerName,
+    /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
+    session: Option<Box<[u8]>>,
     /// Which of the listener's rules of TLS it was made by.
     pub(super) rules: usize,
     pub(super) negotiated: Option<Box<Negotiated>>,
@@ -127,6 +129,7 @@ impl Connection {
             header: Vec::new(),
             destination: None,
             server_name: None,
+            session: None,
             rules: 0,
             negotiated: None,
             handshake: None,

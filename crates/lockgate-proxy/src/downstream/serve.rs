@@ -324,7 +324,12 @@ impl<'s> Serving<'s> {
     fn asker<'f>(&'f self, client: IpAddr, fields: &'f Fields) -> Asker<'f> {
         // A Unix socket has none.
         let client = Some(client).filter(|client| !client.is_unspecified());
-        Asker { client, server_name: self.connection.server_name.as_deref(), fields: Some(fields) }
+        Asker {
+            client,
+            server_name: self.connection.server_name.as_deref(),
+            session: None,
+            fields: Some(fields),
+        }
     }
 
     /// What rules change of a request.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use lockgate_http::fields::Fields;
 
 use super::random::mix;
+use super::sessions::Sessions;
 use super::sticky::Sticky;
 use crate::limits;
 
@@ -28,6 +29,8 @@ pub struct Asker<'a> {
     pub client: Option<IpAddr>,
     /// The name that it asked for by SNI.
     pub server_name: Option<&'a str>,
+    /// The TLS session that it wants to resume (RFC 5246 §7.4.1.2), where its TLS is the endpoint's.
+    pub session: Option<&'a [u8]>,
     /// The fields of its request, if it is one.
     pub fields: Option<&'a Fields>,
 }
@@ -41,6 +44,8 @@ pub enum Wish {
     Hashed(u64),
     /// The member at this place.
     Member(usize),
+    /// The member at this place, which has made its TLS session; while that is not to be had, where the hash leads.
+    Session(usize, Option<u64>),
 }
 
 /// How clients come to belong to an endpoint.
@@ -50,14 +55,24 @@ pub enum Affinity {
     Hash(Key),
     /// By a cookie.
     Sticky(Sticky),
+    /// By their TLS session, else by address.
+    Session(Sessions),
 }
 
 impl Affinity {
-    /// To whom somebody belongs.
-    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
+    /// To whom somebody belongs. `now` is [`crate::clock::Clock::now`].
+    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
         match self {
             Self::Hash(key) => key.wish(asker),
             Self::Sticky(sticky) => asker.fields.map_or(Wish::Any, |fields| sticky.wish(fields)),
+            Self::Session(sessions) => {
+                let address = Key::Client.wish(asker);
+                match (asker.session.and_then(|session| sessions.find(session, now)), address) {
+                    (Some(member), Wish::Hashed(hash)) => Wish::Session(member, Some(hash)),
+                    (Some(member), _) => Wish::Session(member, None),
+                    (None, address) => address,
+                }
+            }
         }
     }
 }
@@ -112,7 +127,7 @@ mod tests {
     fn wish(key: &Key, client: Option<&str>, server_name: Option<&str>, lines: &[(&str, &str)]) -> Wish {
         let fields = fields(lines);
         let client = client.map(|ip| ip.parse().unwrap());
-        key.wish(&Asker { client, server_name, fields: Some(&fields) })
+        key.wish(&Asker { client, server_name, session: None, fields: Some(&fields) })
     }
 
     fn hashed(value: &str) -> Wish {
@@ -148,8 +163,31 @@ mod tests {
             assert_eq!(wish(key, Some("192.0.2.1"), name, lines), expected, "{key:?} {lines:?}");
         }
         assert_eq!(wish(&field, None, None, &[]), Wish::Any);
-        let relay = Asker { client: None, server_name: Some("a.test"), fields: None };
+        let relay = Asker { client: None, server_name: Some("a.test"), session: None, fields: None };
         assert_eq!((field.wish(&relay), Key::ServerName.wish(&relay)), (Wish::Any, hashed("a.test")));
+    }
+
+    #[test]
+    fn a_session_goes_before_the_address_as_long_as_it_is_known() {
+        let sessions = Sessions::default();
+        sessions.learn(b"known", 3, 0);
+        let by_session = Affinity::Session(sessions);
+        let wish = |ip: Option<&str>, session, now| {
+            let client = ip.map(|ip| ip.parse().unwrap());
+            by_session.wish(&Asker { client, server_name: None, session, fields: None }, now)
+        };
+        let Wish::Hashed(address) = wish(Some("192.0.2.1"), None, 0) else { panic!() };
+        let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
+        for (ip, session, now, expected) in [
+            (Some("192.0.2.1"), known, 0, Wish::Session(3, Some(address))),
+            (Some("192.0.2.1"), other, 0, Wish::Hashed(address)),
+            (Some("192.0.2.1"), Some(&b""[..]), 0, Wish::Hashed(address)),
+            (Some("192.0.2.1"), known, u64::MAX, Wish::Hashed(address)),
+            (None, known, 0, Wish::Session(3, None)),
+            (None, None, 0, Wish::Any),
+        ] {
+            assert_eq!(wish(ip, session, now), expected, "{ip:?} {session:?} {now}");
+        }
     }
 
     #[test]

@@ -140,9 +140,9 @@ impl Pool {
         &self.members
     }
 
-    /// To whom whoever asks belongs.
-    pub fn wish(&self, asker: &Asker<'_>) -> Wish {
-        self.settings.affinity.as_ref().map_or(Wish::Any, |affinity| affinity.wish(asker))
+    /// To whom whoever asks belongs. `now` is [`Clock::now`].
+    pub fn wish(&self, asker: &Asker<'_>, now: u64) -> Wish {
+        self.settings.affinity.as_ref().map_or(Wish::Any, |affinity| affinity.wish(asker, now))
     }
 
     /// Has those who belong to `whom`, as a text that is the same wherever it is known, belong to the member at this place.
@@ -184,8 +184,13 @@ impl Pool {
     /// The member that somebody belongs to by name, unless it was tried, or is left alone.
     fn named(&self, wish: Wish, tried: Tried, now: u64) -> Option<usize> {
         let Wish::Member(named) = wish else { return None };
-        let member = self.members.get(named).filter(|_| !is_tried(tried, named))?;
-        (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(named)
+        self.to_be_had(named, tried, now).map(|_| named)
+    }
+
+    /// The member at this place, unless it was tried, or is left alone.
+    fn to_be_had(&self, at: usize, tried: Tried, now: u64) -> Option<&Member> {
+        let member = self.members.get(at).filter(|_| !is_tried(tried, at))?;
+        (member.is_up() && member.endpoint().condition(now) != Condition::Gone).then_some(member)
     }
 
     fn take(
@@ -200,9 +205,16 @@ impl Pool {
         if let Some(named) = self.named(wish, tried, now) {
             return Some((named, self.members.get(named)?.endpoint().try_take()?));
         }
+        // A session saves a handshake, for which nobody waits where its member is full.
+        if let Wish::Session(at, _) = wish
+            && let Some(member) = self.to_be_had(at, tried, now)
+            && let Some(hold) = member.endpoint().try_take()
+        {
+            return Some((at, hold));
+        }
         let (balance, random) = match wish {
-            Wish::Any | Wish::Member(_) => (balance, random),
-            Wish::Hashed(hash) => (Balance::Hash, hash),
+            Wish::Any | Wish::Member(_) | Wish::Session(_, None) => (balance, random),
+            Wish::Hashed(hash) | Wish::Session(_, Some(hash)) => (Balance::Hash, hash),
         };
         loop {
             let member = self.balancer.choose(balance, &self.members, is_tried, random, now)?;
@@ -249,7 +261,7 @@ impl Pool {
         Err(DialError::Down)
     }
 
-    /// Connects a relay to the endpoint that is next, or to another one that can be reached and proves who it is; each may
+    /// Connects a relay to the endpoint that is next, whose place among the members is told, or to another one that can be reached and proves who it is; each may
     /// take `limit` to connect and again for its TLS, before which `header` goes in plain. Where those that are left are at
     /// their `max`, waits for a place as requests do.
     ///
@@ -261,7 +273,7 @@ impl Pool {
         limit: Duration,
         header: &[u8],
         wish: Wish,
-    ) -> Result<Dialled, DialError> {
+    ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last) = (0, None);
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
@@ -280,9 +292,9 @@ impl Pool {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 Ok(dialled) => {
                     dialled.hold.endpoint().succeeded(guard.clock().now());
-                    return Ok(dialled);
+                    return Ok((member, dialled));
                 }
-                error => return error,
+                Err(error) => return Err(error),
             }
         }
         Err(last.unwrap_or(DialError::Down))
@@ -436,6 +448,42 @@ mod tests {
             Member::new(Arc::new(Endpoint::new(String::new(), String::new(), place, None)), *weight)
         };
         Pool::new(weights.iter().map(member).collect(), None, None, settings)
+    }
+
+    #[test]
+    fn who_belongs_by_session_goes_elsewhere_while_its_member_is_down_ejected_tried_or_full() {
+        let place = || Place::Ip("127.0.0.1:1".parse().unwrap());
+        let endpoint = |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
+        let members = || {
+            let full = endpoint("full", Some(1));
+            vec![
+                Member::new(full, 1),
+                Member::new(endpoint("b", None), 1),
+                Member::new(endpoint("c", None), 1),
+            ]
+        };
+        let eject = Some(super::super::Eject { errors: 1, time: 1_000 });
+        let fresh = || Pool::new(members(), None, None, Settings { eject, ..Settings::default() });
+        let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
+        for hash in 0..20 {
+            let wish = Wish::Session(0, Some(hash));
+            let pool = fresh();
+            assert_eq!(chosen(&pool, wish, 0), Some(0));
+            assert_eq!(
+                chosen(&pool, wish, bit(0)),
+                pool.choose(Wish::Hashed(hash), bit(0), 0, 0).map(|(at, _)| at)
+            );
+            let hold = pool.choose(wish, 0, 0, 0).unwrap();
+            assert_ne!(chosen(&pool, wish, 0), Some(0), "it is full");
+            drop(hold);
+            pool.failed(pool.members()[0].endpoint(), Failure::Unserved, 0);
+            assert_ne!(chosen(&pool, wish, 0), Some(0), "it is ejected");
+            let pool = fresh();
+            pool.members()[0].fall();
+            assert_eq!(chosen(&pool, wish, 0), chosen(&pool, Wish::Hashed(hash), 0), "it is down");
+        }
+        assert_eq!(chosen(&fresh(), Wish::Session(0, None), 0), Some(0));
+        assert!(chosen(&fresh(), Wish::Session(9, None), 0).is_some());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use lockgate_net::proxy_protocol::Version;
 
 use super::affinity::Affinity;
 use super::avoidance::Eject;
+use super::sessions::Sessions;
 use super::sticky::Sticky;
 use crate::answer::Page;
 
@@ -38,6 +39,11 @@ impl Settings {
     /// The cookie that clients get, if they do.
     pub fn sticky(&self) -> Option<&Sticky> {
         if let Some(Affinity::Sticky(sticky)) = &self.affinity { Some(sticky) } else { None }
+    }
+
+    /// Where TLS sessions were made, if that is who clients belong to.
+    pub fn sessions(&self) -> Option<&Sessions> {
+        if let Some(Affinity::Session(sessions)) = &self.affinity { Some(sessions) } else { None }
     }
 }
 

@@ -9,7 +9,8 @@ use lockgate_net::proxy_protocol::{Addresses, Tlvs, Version, encode_v1, encode_v
 use lockgate_net::tls::Connector;
 use lockgate_proxy::answer::Page;
 use lockgate_proxy::upstream::{
-    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Settings, Sticky,
+    Affinity, Balance, Eject, Endpoint, Keeping, Key, Member, Place, Pool, Queue, Retry, Sessions, Settings,
+    Sticky,
 };
 
 use super::{Mistakes, tls};
@@ -79,7 +80,9 @@ impl Pools {
             Some(config::Balance::Least) => Some(Balance::Least),
             Some(config::Balance::RoundRobin) => Some(Balance::RoundRobin),
             // For those who belong to nobody.
-            None | Some(config::Balance::Hash(_) | config::Balance::Sticky(_)) => None,
+            None | Some(config::Balance::Hash(_) | config::Balance::Sticky(_) | config::Balance::Session) => {
+                None
+            }
         };
         let settings = settings(&name, written, &members);
         let pool = Arc::new(Pool::new(members, balance, connector, settings));
@@ -200,6 +203,7 @@ fn settings(name: &str, written: &config::Pool, members: &[Member]) -> Settings 
         },
         affinity: match &written.balance {
             Some(config::Balance::Hash(key)) => Some(Affinity::Hash(hash_key(key))),
+            Some(config::Balance::Session) => Some(Affinity::Session(Sessions::default())),
             Some(config::Balance::Sticky(cookie)) => {
                 let labels = members.iter().map(|member| member.endpoint().label.as_str());
                 let pool = written.name.as_deref().unwrap_or(name);

@@ -278,6 +278,7 @@ fn balance(pool: &Pool) -> Vec<String> {
         Balance::Least => "by least".to_owned(),
         Balance::RoundRobin => "by round-robin".to_owned(),
         Balance::Sticky(cookie) => format!("by the cookie {cookie}"),
+        Balance::Session => "by the TLS session, else by a hash of the client's address".to_owned(),
         Balance::Hash(HashKey::Client) => "by a hash of the client's address".to_owned(),
         Balance::Hash(HashKey::Sni) => "by a hash of the SNI".to_owned(),
         Balance::Hash(HashKey::Header(name)) => format!("by a hash of the header {name}"),

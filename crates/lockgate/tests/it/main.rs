@@ -25,6 +25,7 @@ mod run;
 mod scene;
 mod seen;
 mod services;
+mod sessions;
 mod shape;
 mod sites;
 mod sni;

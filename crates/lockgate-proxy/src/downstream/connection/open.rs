@@ -17,7 +17,7 @@ use crate::action::relay::Client;
 use crate::clock::Cut;
 use crate::downstream::by_hello::{ByHello, Chosen};
 use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
-use crate::downstream::{Listener, Relaying, Service};
+use crate::downstream::{Listener, Relaying, Service, Way};
 use crate::limits;
 
 /// For a client that is told something before the close to read it: a reset could overtake it.
@@ -44,6 +44,9 @@ impl Connection {
         let (purpose, rules) = match &listener.service {
             Service::Relay(relaying) => {
                 self.live(relaying);
+                if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
+                    self.overhear(&socket, &mut received).await?;
+                }
                 (Purpose::Relay(relaying), self.rules(&socket, listener.tls.as_ref(), &mut received).await?)
             }
             Service::Http(sites) => {
@@ -87,10 +90,20 @@ impl Connection {
         by_hello: &'l ByHello,
         received: &mut Vec<u8>,
     ) -> Result<(Purpose<'l>, Option<Rules>), Ending> {
-        let choose = |hello: &Hello<'_>| by_hello.choose(hello);
+        let mut session = None;
+        let choose = |hello: &Hello<'_>| {
+            let chosen = by_hello.choose(hello)?;
+            if let Chosen::Relay(Way { tls: None, relaying }) = &chosen
+                && relaying.pool.settings.sessions().is_some()
+            {
+                session = Some(hello.session_id.as_ref().into());
+            }
+            Some(chosen)
+        };
         let (purpose, acceptors) = match self.hello(socket, received, choose, |_| OpeningError::NoWay).await?
         {
             Chosen::Relay(way) => {
+                self.session = session;
                 self.live(&way.relaying);
                 (Purpose::Relay(&way.relaying), way.tls.as_ref())
             }
@@ -100,6 +113,24 @@ impl Connection {
         match chosen(acceptors, self.server_name.as_deref()) {
             Some(rules) => Ok((purpose, Some(rules))),
             None => Err(self.refuse(socket, unknown(self.server_name.clone())).await),
+        }
+    }
+
+    /// Which TLS session a client wants to resume whose bytes are relayed as they are. They are the endpoint's to judge: where
+    /// there is no ClientHello, or none in time, they are relayed all the same.
+    async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
+        let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
+        match self.guard.within(opening::client_hello(socket, received, look)).await {
+            Ok(Ok((name, session))) => {
+                self.server_name = name;
+                self.session = Some(session);
+                Ok(())
+            }
+            Ok(Err(OpeningError::Io(error))) => {
+                Err(Ending::because(Cause::ClientReset, Side::Downstream, error))
+            }
+            Ok(Err(_)) | Err(Cut::Deadline) => Ok(()),
+            Err(cut) => Err(cut_short(cut, "ClientHello")),
         }
     }
 

@@ -1,12 +1,13 @@
 //! A connection's life as a relay: an endpoint for it, then bytes both ways.
 
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Peer};
 use lockgate_net::proxy_protocol::Version;
-use lockgate_net::relay::{End, Relay};
+use lockgate_net::relay::{End, Relay, Tap};
 
 use super::{Connection, Ending, cut_short, ending};
 use crate::access_log::{Cause, Side};
@@ -15,7 +16,7 @@ use crate::boxed::boxed;
 use crate::clock::Cut;
 use crate::downstream::{Relaying, SentHeader};
 use crate::shaping::Shape;
-use crate::upstream::{Asker, DialError};
+use crate::upstream::{Answer, Asker, DialError, Pool};
 
 /// How long session tickets wait for an answer to share a packet with.
 const MOMENT: Duration = Duration::from_millis(100);
@@ -33,23 +34,33 @@ impl Connection {
         }
         let start = Instant::now();
         let header = self.introduction(&client, relaying);
-        let asker =
-            Asker { client: self.client_ip(), server_name: self.server_name.as_deref(), fields: None };
-        let wish = relaying.pool.wish(&asker);
+        let session = self.session.take();
+        let asker = Asker {
+            client: self.client_ip(),
+            server_name: self.server_name.as_deref(),
+            session: session.as_deref(),
+            fields: None,
+        };
+        let now = self.guard.clock().now();
+        let wish = relaying.pool.wish(&asker, now);
         let dialled = relaying.pool.dial(&self.guard, relaying.connect, &header, wish).await;
         let took = start.elapsed();
         self.connect = Some(took);
         let error = match dialled {
-            Ok(dialled) => {
+            Ok((member, dialled)) => {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
                 if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
                     cells.connect.record(took);
                 }
-                let (relay, hold) = join(client, dialled, header)
+                let (mut relay, hold) = join(client, dialled, header)
                     .map_err(|error| Ending::because(Cause::Internal, Side::Lockgate, error))?;
                 self.endpoint = Some(hold);
+                if relaying.pool.settings.sessions().is_some() {
+                    let (pool, answer) = (Arc::clone(&relaying.pool), Answer::default());
+                    relay.tap(Box::new(Learner { pool, member, now, answer }));
+                }
                 return Ok(relay);
             }
             Err(DialError::Cut(cut)) => return Err(cut_short(cut, "connecting")),
@@ -138,5 +149,26 @@ impl Connection {
                 cut_short(cut, "relay")
             }
         }
+    }
+}
+
+/// Hears which TLS session an endpoint makes or resumes.
+#[derive(Debug)]
+struct Learner {
+    pool: Arc<Pool>,
+    /// The place of the endpoint.
+    member: usize,
+    /// When it was connected to.
+    now: u64,
+    answer: Answer,
+}
+
+impl Tap for Learner {
+    fn hear(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        let Some(session) = self.answer.session(bytes) else { return ControlFlow::Continue(()) };
+        if let Some(sessions) = self.pool.settings.sessions() {
+            sessions.learn(&session, self.member, self.now);
+        }
+        ControlFlow::Break(())
     }
 }

@@ -62,7 +62,7 @@ impl<'s> Serving<'s> {
         let told = match source {
             Elsewhere::Endpoint(proxy) => {
                 let pool = worker.upstream(proxy.upstream).pool();
-                wish = pool.wish(&self.asker(seen.client, &head.fields));
+                wish = pool.wish(&self.asker(seen.client, &head.fields), guard.clock().now());
                 request.cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(&head.fields));
                 seen.upstream = Some(proxy.upstream);
                 pool.settings.proxy_protocol.is_some()

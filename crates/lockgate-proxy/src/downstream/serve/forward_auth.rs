@@ -36,7 +36,7 @@ impl<'s> Serving<'s> {
             let question = auth.question(head, &asked);
             let host = host(&asked, || self.addresses(down));
             let pool = worker.upstream(auth.proxy.upstream).pool();
-            let wish = pool.wish(&self.asker(seen.client, &head.fields));
+            let wish = pool.wish(&self.asker(seen.client, &head.fields), guard.clock().now());
             let addresses = pool.settings.proxy_protocol.is_some().then(|| self.addresses(down)).flatten();
             let mut gone = |cx: &mut std::task::Context<'_>| down.poll_gone(cx);
             let mut verdict = Verdict::new(&mut gone);

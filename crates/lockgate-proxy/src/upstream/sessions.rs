@@ -1,0 +1,225 @@
+//! Which member has made which TLS session, by the session's identifier (RFC 5246 §7.4.1.2): what HAProxy keeps by
+//! `stick store-response payload_lv(43,1)`. Shared by the workers, without a lock, and always of the same size.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lockgate_net::client_hello::Version;
+use lockgate_net::server_hello::{self, SERVER_HELLO_MAX, ServerHello};
+
+/// Sessions that are kept at most, in half a megabyte.
+const SLOTS: usize = 65_536;
+/// Places that a session may have. Where all are taken, it gets that of whoever was made or resumed longest ago.
+const WAYS: usize = 8;
+/// RFC 5246 §F.1.4 suggests that no session is kept for longer than a day.
+const LIFETIME: u64 = 24 * 60;
+
+/// A session takes a word: 28 bits of its hash, 12 of its member's place, and in 24 the minute in which it was made or
+/// resumed, plus one: 0 is nobody. Two sessions of one hash would share a member, as good for the second as any.
+pub struct Sessions {
+    slots: Box<[AtomicU64]>,
+    /// By a key of ours: who sends identifiers cannot choose whose place they take.
+    key: RandomState,
+}
+
+const MEMBER_BITS: u32 = 12;
+const MINUTE_BITS: u32 = 24;
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect(), key: RandomState::new() }
+    }
+}
+
+impl Sessions {
+    /// The place of the member that has made it. `now` is [`crate::clock::Clock::now`].
+    pub fn find(&self, session: &[u8], now: u64) -> Option<usize> {
+        if session.is_empty() {
+            return None;
+        }
+        let (ways, tag) = self.ways(session);
+        let found = ways.iter().map(Slot::load).find(|slot| slot.tag == tag && slot.is_alive(now))?;
+        usize::try_from(found.member).ok()
+    }
+
+    /// The member at this place has made or resumed it.
+    pub fn learn(&self, session: &[u8], member: usize, now: u64) {
+        let member = u64::try_from(member).ok().filter(|member| member >> MEMBER_BITS == 0);
+        let (Some(member), false) = (member, session.is_empty()) else { return };
+        let (ways, tag) = self.ways(session);
+        // Its own place first, then one that is free or has been for longest.
+        let age = |way: &&AtomicU64| {
+            let slot = Slot::load(way);
+            (slot.tag != tag || slot.minute == 0, slot.minute)
+        };
+        if let Some(way) = ways.iter().min_by_key(age) {
+            // Another worker may take it at the same time: one of the two is forgotten.
+            way.store(Slot { tag, member, minute: minute(now) }.word(), Ordering::Relaxed);
+        }
+    }
+
+    fn ways(&self, session: &[u8]) -> (&[AtomicU64], u64) {
+        let hash = self.key.hash_one(session);
+        let first = (hash as usize % (SLOTS / WAYS)) * WAYS;
+        (self.slots.get(first..first + WAYS).unwrap_or_default(), hash >> (MEMBER_BITS + MINUTE_BITS))
+    }
+}
+
+/// What a server begins with that may have made a session, as far as it has come.
+#[derive(Debug, Default)]
+pub struct Answer(Vec<u8>);
+
+impl Answer {
+    /// The session of the answer that goes on with `bytes`, empty if it is none that could be resumed by its identifier;
+    /// `None` is not yet.
+    ///
+    /// An identifier that the client has sent is an answer as good as a new one: the endpoint says by it that it has that
+    /// session. That holds for tickets too (RFC 5077 §3.4), which many clients call by the same name each time.
+    pub fn session(&mut self, bytes: &[u8]) -> Option<Box<[u8]>> {
+        let room = SERVER_HELLO_MAX.saturating_sub(self.0.len());
+        self.0.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        match server_hello::peek(&self.0) {
+            Ok(None) => None,
+            // RFC 8446 §4.1.3: of TLS 1.3, and so of a HelloRetryRequest, it is an echo that says nothing.
+            Ok(Some(ServerHello { version: Version::Tls13, .. })) | Err(_) => Some(Box::default()),
+            Ok(Some(hello)) => Some(hello.session_id),
+        }
+    }
+}
+
+/// One session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Slot {
+    tag: u64,
+    member: u64,
+    minute: u64,
+}
+
+impl Slot {
+    fn load(word: &AtomicU64) -> Self {
+        let word = word.load(Ordering::Relaxed);
+        let (member, minute) = (word >> MINUTE_BITS, word);
+        Self {
+            tag: word >> (MEMBER_BITS + MINUTE_BITS),
+            member: member & ((1 << MEMBER_BITS) - 1),
+            minute: minute & ((1 << MINUTE_BITS) - 1),
+        }
+    }
+
+    fn word(self) -> u64 {
+        (self.tag << MEMBER_BITS | self.member) << MINUTE_BITS | self.minute
+    }
+
+    fn is_alive(self, now: u64) -> bool {
+        self.minute > 0 && minute(now).saturating_sub(self.minute) < LIFETIME
+    }
+}
+
+/// The minute of a time in milliseconds, plus one; after 31 years it stands still.
+fn minute(now: u64) -> u64 {
+    (now / 60_000 + 1).min((1 << MINUTE_BITS) - 1)
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: u64 = 60_000;
+
+    fn id(number: usize) -> Vec<u8> {
+        number.to_be_bytes().repeat(4)
+    }
+
+    #[test]
+    fn a_session_is_found_until_a_day_after_it_was_made_or_resumed() {
+        let sessions = Sessions::default();
+        assert_eq!(sessions.find(&id(1), 0), None);
+        sessions.learn(&id(1), 3, 0);
+        sessions.learn(&id(2), 0, 0);
+        for (now, found) in [(0, Some(3)), (LIFETIME * MINUTE - 1, Some(3)), (LIFETIME * MINUTE, None)] {
+            assert_eq!(sessions.find(&id(1), now), found, "{now}");
+        }
+        assert_eq!((sessions.find(&id(2), 0), sessions.find(&id(3), 0)), (Some(0), None));
+        // Resumed, by another one: endpoints may share what they know.
+        sessions.learn(&id(1), 4, 60 * MINUTE);
+        assert_eq!(sessions.find(&id(1), LIFETIME * MINUTE), Some(4));
+        assert_eq!(sessions.find(&id(1), (60 + LIFETIME) * MINUTE), None);
+    }
+
+    #[test]
+    fn identifiers_of_every_length_are_told_apart_and_none_is_none() {
+        let sessions = Sessions::default();
+        (1..=32).for_each(|len| sessions.learn(&vec![7; len], len, 0));
+        for len in 1..=32 {
+            assert_eq!(sessions.find(&vec![7; len], 0), Some(len));
+        }
+        sessions.learn(&[], 1, 0);
+        assert_eq!(sessions.find(&[], 0), None);
+    }
+
+    #[test]
+    fn a_member_that_has_no_room_in_a_word_is_not_kept() {
+        let sessions = Sessions::default();
+        let last = (1 << MEMBER_BITS) - 1;
+        for (member, found) in [(last, Some(last)), (last + 1, None), (usize::MAX, None)] {
+            sessions.learn(&id(member), member, 0);
+            assert_eq!(sessions.find(&id(member), 0), found);
+        }
+        assert_eq!(Slot::load(&AtomicU64::new(u64::MAX)).word(), u64::MAX);
+        // 31 years.
+        let late = (1 << MINUTE_BITS) * MINUTE;
+        sessions.learn(&id(1), 1, late);
+        assert_eq!(sessions.find(&id(1), late + 1), Some(1));
+    }
+
+    #[test]
+    fn however_many_there_are_the_newest_are_kept_in_the_same_memory() {
+        let sessions = Sessions::default();
+        let all = 10 * SLOTS;
+        for number in 0..all {
+            sessions.learn(&id(number), number % 7, (number / SLOTS) as u64 * MINUTE);
+        }
+        let found = |number: &usize| sessions.find(&id(*number), 10 * MINUTE) == Some(number % 7);
+        // Eight ways, full: a slot that is free in one set is missing in another.
+        let newest = (all - SLOTS / 2..all).filter(found).count();
+        assert!(newest > SLOTS / 2 * 95 / 100, "{newest}");
+        assert!((0..all - 3 * SLOTS).filter(found).count() < 20);
+        assert_eq!(sessions.slots.len(), SLOTS);
+        // Nothing of one is forgotten for being said again.
+        (0..1_000).for_each(|_| sessions.learn(&id(all), 1, 10 * MINUTE));
+        assert!((all - SLOTS / 2..all).filter(found).count() >= newest - 1);
+    }
+
+    #[test]
+    fn what_a_server_answers_is_heard_in_any_pieces_and_no_further_than_its_hello() {
+        let hello = |extensions: &[u8]| {
+            let body = [&[3, 3][..], &[7; 32], &[4, 1, 2, 3, 4], &[0xC0, 0x2F, 0], extensions].concat();
+            [&[22, 3, 3, 0, body.len() as u8 + 4, 2, 0, 0, body.len() as u8][..], &body].concat()
+        };
+        let (tls12, tls13) = (hello(&[]), hello(&[0, 6, 0, 43, 0, 2, 3, 4]));
+        let answered = |bytes: &[u8], size: usize| {
+            let mut answer = Answer::default();
+            bytes.chunks(size).find_map(|piece| answer.session(piece)).map(Vec::from)
+        };
+        for size in 1..=tls13.len() {
+            assert_eq!(answered(&tls12, size), Some(vec![1, 2, 3, 4]), "{size}");
+            assert_eq!(answered(&tls12[..tls12.len() - 1], size), None);
+            // RFC 8446 §4.1.3
+            assert_eq!(answered(&tls13, size), Some(vec![]), "{size}");
+            assert_eq!(answered(b"HTTP/1.1 400 Bad Request", size), Some(vec![]));
+        }
+        // A hello that never ends is given up, and no more of it kept than it may have.
+        let (mut answer, endless) =
+            (Answer::default(), [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF]);
+        assert_eq!(answer.session(&endless), None);
+        let pieces = (0..).take_while(|_| answer.session(&[0; 1_000]).is_none()).count();
+        assert!(pieces < 5 && answer.0.len() <= SERVER_HELLO_MAX, "{pieces}");
+    }
+}
