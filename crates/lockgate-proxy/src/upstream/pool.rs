@@ -462,7 +462,7 @@ mod tests {
                 Member::new(endpoint("c", None), 1),
             ]
         };
-        let eject = Some(super::super::Eject { errors: 1, time: 1_000 });
+        let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
         let fresh = || Pool::new(members(), None, None, Settings { eject, ..Settings::default() });
         let chosen = |pool: &Pool, wish, tried| pool.choose(wish, tried, 0, 0).map(|(at, _)| at);
         for hash in 0..20 {
