@@ -10,9 +10,12 @@ use std::rc::Rc;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
-/// How much one pipe is asked to hold. A Linux pipe has 64 KB by default, and an unprivileged user may
-/// have pipes of up to 1 MB (`/proc/sys/fs/pipe-max-size`); 256 KB measured as well as 1 MB.
-const CAPACITY: usize = 256 * 1024;
+/// How much one pipe is asked to hold at the least. A Linux pipe has 64 KB by default; for data that comes as it likes
+/// 256 KB measured as well as 1 MB.
+const LEAST: usize = 256 * 1024;
+
+/// And at the most: what an unprivileged user may have (`/proc/sys/fs/pipe-max-size`).
+const MOST: usize = 1024 * 1024;
 
 /// Empty pipes kept by a worker for the next transfer.
 const KEPT: usize = 32;
@@ -20,9 +23,17 @@ const KEPT: usize = 32;
 /// The pipes of one worker: made when first needed, reused, bounded.
 #[derive(Debug)]
 pub struct Pipes {
-    idle: RefCell<Vec<(OwnedFd, OwnedFd)>>,
+    idle: RefCell<Vec<Ends>>,
     open: Cell<usize>,
     limit: usize,
+}
+
+#[derive(Debug)]
+struct Ends {
+    read: OwnedFd,
+    write: OwnedFd,
+    /// How much it was asked to hold.
+    capacity: usize,
 }
 
 impl Pipes {
@@ -31,36 +42,39 @@ impl Pipes {
         Rc::new(Self { idle: RefCell::default(), open: Cell::new(0), limit })
     }
 
-    /// A pipe to splice through, or `None` when there are too many or descriptors have run out:
-    /// the transfer then goes on by copying.
-    pub fn take(self: &Rc<Self>) -> Option<Pipe> {
-        let ends = match self.idle.borrow_mut().pop() {
+    /// A pipe to splice `room` bytes at a time through, which 256 KB and 1 MB bound, or `None` when there are too many or
+    /// descriptors have run out: the transfer then goes on by copying.
+    pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
+        let room = room.clamp(LEAST, MOST);
+        let mut ends = match self.idle.borrow_mut().pop() {
             Some(ends) => ends,
             None if self.open.get() >= self.limit => return None,
             None => {
-                let ends = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-                // Where the user's share of pipe memory is used up the pipe stays small, which only costs calls.
-                let _ = rustix::pipe::fcntl_setpipe_size(&ends.1, CAPACITY);
+                let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
                 self.open.set(self.open.get() + 1);
-                ends
+                Ends { read, write, capacity: 0 }
             }
         };
-        Some(Pipe { ends: Some(ends), holds: 0, pipes: Rc::clone(self) })
+        if ends.capacity < room {
+            // Where the user's share of pipe memory is used up the pipe stays small, which only costs calls.
+            let _ = rustix::pipe::fcntl_setpipe_size(&ends.write, room);
+            ends.capacity = room;
+        }
+        Some(Pipe { ends: Some(ends), room, holds: 0, pipes: Rc::clone(self) })
     }
 }
 
 /// One pipe, lent by [`Pipes`]; given back when dropped empty, closed when dropped with bytes in it.
 #[derive(Debug)]
 pub struct Pipe {
-    ends: Option<(OwnedFd, OwnedFd)>,
+    ends: Option<Ends>,
+    /// The most that one fill asks for.
+    room: usize,
     holds: usize,
     pipes: Rc<Pipes>,
 }
 
 impl Pipe {
-    /// How many bytes a fill asks for.
-    pub const FILL: usize = CAPACITY;
-
     /// Bytes that were taken from the source and not yet handed on.
     pub fn holds(&self) -> usize {
         self.holds
@@ -71,8 +85,8 @@ impl Pipe {
     /// # Errors
     /// EAGAIN when the source has nothing now; EINVAL when it cannot be spliced.
     pub fn fill(&mut self, source: impl AsFd, most: usize) -> Result<usize, Errno> {
-        let (_, write) = self.ends();
-        let moved = rustix::pipe::splice(source, None, write, None, most.min(Self::FILL), flags())?;
+        let most = most.min(self.room);
+        let moved = rustix::pipe::splice(source, None, &self.ends().write, None, most, flags())?;
         self.holds += moved;
         Ok(moved)
     }
@@ -82,15 +96,13 @@ impl Pipe {
     /// # Errors
     /// EAGAIN when the sink takes nothing now, else what send(2) would say.
     pub fn drain(&mut self, sink: impl AsFd) -> Result<usize, Errno> {
-        let (read, _) = self.ends();
-        let moved = rustix::pipe::splice(read, None, sink, None, self.holds, flags())?;
+        let moved = rustix::pipe::splice(&self.ends().read, None, sink, None, self.holds, flags())?;
         self.holds -= moved;
         Ok(moved)
     }
 
-    fn ends(&self) -> (&OwnedFd, &OwnedFd) {
-        let (read, write) = self.ends.as_ref().expect("taken in drop only");
-        (read, write)
+    fn ends(&self) -> &Ends {
+        self.ends.as_ref().expect("taken in drop only")
     }
 }
 

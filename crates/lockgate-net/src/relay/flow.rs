@@ -19,6 +19,8 @@ const TURNS: usize = 16;
 const DISCARDED: usize = 1024 * 1024;
 /// Full reads in a row, of 64 and 128 KB, after which a direction of plain TCP is spliced.
 const FULL_READS: u8 = 2;
+/// Where a rate lets through less at a time, a read that is filled does not mean bulk.
+const BULK: usize = 64 * 1024;
 /// A splice that moves less than this is worth no pipe...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
@@ -331,7 +333,9 @@ impl Flow {
                 && lane.from.is_plain_tcp()
                 && lane.to.is_plain_tcp()
             {
-                self.pipe = lane.pipes.take();
+                // What a rate lets through at a time moves in as few calls as it can.
+                let room = self.shaper.as_ref().map_or(0, |shaper| shaper.most());
+                self.pipe = lane.pipes.take(room);
             }
             return;
         }
@@ -368,7 +372,8 @@ impl Flow {
 
 /// What one read of a source gave.
 enum Read {
-    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was asked for.
+    /// So many bytes at the front of the plain buffer; `full` where the source gave all that was asked for, and a rate
+    /// let us ask for much.
     Data { len: usize, full: bool },
     /// Bytes that were no data, or not a whole record.
     Nothing,
@@ -393,10 +398,11 @@ fn poll_read(
     let Buffers { wire, plain, .. } = lane.buffers;
     let Side { socket, session } = lane.from;
     let Some(session) = session else {
-        let len = ready!(socket.poll_recv(cx, &mut plain[..size.plain().min(allowed)]))?;
+        let asked = size.plain().min(allowed);
+        let len = ready!(socket.poll_recv(cx, &mut plain[..asked]))?;
         return Poll::Ready(Ok(match len {
             0 => Read::End(Ending::Clean),
-            len => Read::Data { len, full: len == size.plain() },
+            len => Read::Data { len, full: len == asked && asked >= size.plain().min(BULK) },
         }));
     };
     let mut filled = session.partial_len();

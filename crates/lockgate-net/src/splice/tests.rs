@@ -15,9 +15,9 @@ fn connection() -> (TcpStream, TcpStream) {
 fn bytes_go_through_a_pipe_from_socket_to_socket() {
     let ((mut source, near), (far, mut sink)) = (connection(), connection());
     let pipes = Pipes::new(1);
-    let mut pipe = pipes.take().unwrap();
+    let mut pipe = pipes.take(LEAST).unwrap();
     source.write_all(b"through the kernel").unwrap();
-    assert_eq!(pipe.fill(&near, Pipe::FILL), Ok(18));
+    assert_eq!(pipe.fill(&near, usize::MAX), Ok(18));
     assert_eq!(pipe.holds(), 18);
     assert_eq!(pipe.drain(&far), Ok(18));
     assert_eq!(pipe.holds(), 0);
@@ -25,52 +25,61 @@ fn bytes_go_through_a_pipe_from_socket_to_socket() {
     sink.read_exact(&mut received).unwrap();
     assert_eq!(&received, b"through the kernel");
     near.set_nonblocking(true).unwrap();
-    assert_eq!(pipe.fill(&near, Pipe::FILL), Err(Errno::AGAIN));
+    assert_eq!(pipe.fill(&near, usize::MAX), Err(Errno::AGAIN));
     drop(source);
-    assert_eq!(pipe.fill(&near, Pipe::FILL), Ok(0), "the end");
+    assert_eq!(pipe.fill(&near, usize::MAX), Ok(0), "the end");
 }
 
 #[test]
 fn there_are_no_more_pipes_than_allowed_and_given_back_ones_count_once() {
     let pipes = Pipes::new(2);
-    let (one, two) = (pipes.take().unwrap(), pipes.take().unwrap());
-    assert!(pipes.take().is_none());
+    let (one, two) = (pipes.take(LEAST).unwrap(), pipes.take(LEAST).unwrap());
+    assert!(pipes.take(LEAST).is_none());
     drop(one);
-    let again = pipes.take().unwrap();
-    assert!(pipes.take().is_none());
+    let again = pipes.take(LEAST).unwrap();
+    assert!(pipes.take(LEAST).is_none());
     drop((two, again));
     assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (2, 2));
-    assert!(Pipes::new(0).take().is_none());
+    assert!(Pipes::new(0).take(LEAST).is_none());
 }
 
 #[test]
 fn a_pipe_with_bytes_in_it_is_never_lent_again() {
     let (mut source, near) = connection();
     let pipes = Pipes::new(1);
-    let mut pipe = pipes.take().unwrap();
+    let mut pipe = pipes.take(LEAST).unwrap();
     source.write_all(b"secret").unwrap();
-    pipe.fill(&near, Pipe::FILL).unwrap();
+    pipe.fill(&near, usize::MAX).unwrap();
     drop(pipe);
     assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (0, 0));
     let (far, _sink) = connection();
-    let mut fresh = pipes.take().unwrap();
+    let mut fresh = pipes.take(LEAST).unwrap();
     assert_eq!((fresh.holds(), fresh.drain(&far)), (0, Ok(0)));
 }
 
 #[test]
 fn idle_pipes_beyond_what_is_kept_are_closed() {
     let pipes = Pipes::new(KEPT + 3);
-    let lent: Vec<_> = std::iter::from_fn(|| pipes.take()).collect();
+    let lent: Vec<_> = std::iter::from_fn(|| pipes.take(LEAST)).collect();
     assert_eq!(lent.len(), KEPT + 3);
     drop(lent);
     assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (KEPT, KEPT));
 }
 
 #[test]
+fn a_pipe_is_as_large_as_whoever_takes_it_wants_within_bounds() {
+    let pipes = Pipes::new(1);
+    for (wanted, room, capacity) in [(0, LEAST, LEAST), (usize::MAX, MOST, MOST), (LEAST, LEAST, MOST)] {
+        let pipe = pipes.take(wanted).unwrap();
+        assert_eq!((pipe.room, pipe.ends().capacity), (room, capacity));
+    }
+}
+
+#[test]
 fn a_descriptor_without_splice_says_so() {
-    let mut pipe = Pipes::new(1).take().unwrap();
+    let mut pipe = Pipes::new(1).take(LEAST).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let directory = std::fs::File::open(folder.path()).unwrap();
-    assert!(is_unsupported(pipe.fill(&directory, Pipe::FILL).unwrap_err()));
+    assert!(is_unsupported(pipe.fill(&directory, usize::MAX).unwrap_err()));
     assert!(!is_unsupported(Errno::CONNRESET) && !is_unsupported(Errno::AGAIN));
 }

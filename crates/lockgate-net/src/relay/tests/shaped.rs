@@ -86,30 +86,54 @@ fn each_direction_has_its_rate_and_half_close_survives() {
     }
 }
 
+/// Carries `data` downward while time passes; says whether a pipe was used, and what arrived.
+async fn carry(bench: &mut Bench, line: &Rc<Line>, data: &[u8]) -> (bool, Vec<u8>) {
+    let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
+    let mut buffer = vec![0; 1 << 20];
+    while received.len() < data.len() {
+        if let Ok(more) = rustix::io::write(&bench.origin, &data[sent..]) {
+            sent += more;
+        }
+        assert!(bench.poll_until_idle(1).await.is_none());
+        spliced |= bench.relay.downward.pipe.is_some();
+        if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
+            received.extend_from_slice(&buffer[..more]);
+        }
+        if !line.is_empty() {
+            assert!(bench.meter.held.get(), "it waits for us");
+            line.pass(MS);
+        }
+    }
+    (spliced, received)
+}
+
 #[test]
 fn plain_tcp_that_is_shaped_is_spliced_all_the_same() {
     run(async {
-        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
-        bench.relay.shape(None, shaper(&[bucket(10 * TEN)], &line));
-        let data = bytes(10_000_000);
-        let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
-        let (begun, mut buffer) = (line.now(), vec![0; 1 << 20]);
-        while received.len() < data.len() {
-            if let Ok(more) = rustix::io::write(&bench.origin, &data[sent..]) {
-                sent += more;
+        // A piece of the first rate is smaller than what one read asks for in bulk.
+        for rate in [TEN, 10 * TEN] {
+            let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
+            bench.relay.shape(None, shaper(&[bucket(rate)], &line));
+            // Reads that are filled, but not two in a row.
+            for len in [65_536, 1, 131_072, 1] {
+                carry(&mut bench, &line, &bytes(len)).await;
             }
-            assert!(bench.poll_until_idle(1).await.is_none());
-            spliced |= bench.relay.downward.pipe.is_some();
-            if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
-                received.extend_from_slice(&buffer[..more]);
-            }
-            if !line.is_empty() {
-                assert!(bench.meter.held.get(), "it waits for us");
-                line.pass(MS);
-            }
+            line.pass(BURST);
+            let (data, begun) = (bytes(10_000_000), line.now());
+            let (spliced, received) = carry(&mut bench, &line, &data).await;
+            assert!(spliced && received == data, "{rate}");
+            assert!(takes(10_000_000, rate).contains(&(line.now() - begun)), "{rate}");
         }
-        assert!(spliced && received == data);
-        assert!(takes(10_000_000, 10 * TEN).contains(&(line.now() - begun)));
+    });
+}
+
+#[test]
+fn small_pieces_of_a_slow_rate_are_copied() {
+    run(async {
+        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
+        bench.relay.shape(None, shaper(&[bucket(TEN / 10)], &line));
+        let (spliced, received) = carry(&mut bench, &line, &bytes(500_000)).await;
+        assert!(!spliced && received == bytes(500_000));
     });
 }
 
