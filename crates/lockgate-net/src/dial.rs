@@ -34,7 +34,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects; the socket has TCP_NODELAY. Probing a silent peer is switched on by the relay, once it is worth it.
+/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is switched on by the relay, once it is worth it.
 ///
 /// # Errors
 /// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.
@@ -57,31 +57,23 @@ pub async fn dial_with_buffer(target: &Target, receive: Option<usize>) -> io::Re
 async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Socket> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
-    sockopt::set_tcp_nodelay(&fd, true)?;
     if let Some(bytes) = receive {
         // Before it connects: the window scale of the connection follows from it (tcp(7)).
         sockopt::set_socket_recv_buffer_size(&fd, bytes)?;
     }
-    let connecting = match rustix::net::connect(&fd, &address) {
-        Ok(()) => false,
-        Err(Errno::INPROGRESS) => true,
+    match rustix::net::connect(&fd, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
         Err(errno) => return Err(errno.into()),
-    };
-    let socket = Socket::new(fd, Family::Tcp)?;
-    // On one host the connection is there before connect(2) returns: asking is cheaper than a turn through epoll.
-    if connecting && rustix::net::getpeername(&socket).is_err() {
-        socket.writable().await?;
-        if let Some(error) = socket.take_error()? {
-            return Err(error);
-        }
     }
+    let socket = Socket::connecting(fd, Family::Tcp)?;
+    socket.connected().await?;
     Ok(socket)
 }
 
 fn dial_unix(path: &Path) -> io::Result<Socket> {
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
     rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
-    Socket::new(fd, Family::Unix)
+    Socket::connecting(fd, Family::Unix)
 }
 
 /// Whether an error of [`dial`] is ours: descriptors or memory have run out, of the process or the system. Another

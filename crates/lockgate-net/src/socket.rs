@@ -1,17 +1,23 @@
 //! One connected stream socket, TCP or Unix, and its readiness.
 //!
 //! Every call is a single system call on a non-blocking descriptor. A read or write that moved less
-//! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN.
+//! than was asked clears the readiness at once, which saves the extra call that would only say EAGAIN; and one that took
+//! all that was there before an end of which is known already saves the call that would only say so.
 
+#[cfg(test)]
+mod tests;
+
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::syscall;
 
@@ -31,15 +37,68 @@ pub enum Family {
 pub struct Socket {
     fd: AsyncFd<OwnedFd>,
     family: Family,
+    /// Whether it is likely that it can be read, though nothing was heard of it yet.
+    readable: Cell<bool>,
+    /// The same of writing.
+    writable: Cell<bool>,
+    /// Whether all was read, and the end with it.
+    ended: Cell<bool>,
+    nagle: Cell<Nagle>,
+}
+
+/// How far Nagle's algorithm (RFC 896) may still hold back what is sent. It never holds the first write on a connection,
+/// since nothing is on its way by then: many connections need no more, and save the call that switches it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nagle {
+    /// It is off, or there is none.
+    Off,
+    /// It is on, and nothing was sent.
+    Unsent,
+    /// It is on, and would hold the next write.
+    Sent,
 }
 
 impl Socket {
-    /// Registers a connected or connecting non-blocking descriptor.
+    /// Registers a connected non-blocking descriptor, on which TCP_NODELAY is set or inherited.
     ///
     /// # Errors
     /// When the runtime cannot watch it (out of memory or of epoll watches).
     pub fn new(fd: OwnedFd, family: Family) -> io::Result<Self> {
-        Ok(Self { fd: syscall::watch(fd, Interest::READABLE | Interest::WRITABLE)?, family })
+        // Urgent data (RFC 6093) is of no use to anybody, but ends reads: see `note_end`.
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
+        Ok(Self {
+            fd: syscall::watch(fd, interest)?,
+            family,
+            readable: Cell::new(false),
+            writable: Cell::new(false),
+            ended: Cell::new(false),
+            nagle: Cell::new(Nagle::Off),
+        })
+    }
+
+    /// The same of one that was accepted: whoever connects mostly says something at once.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn accepted(fd: OwnedFd, family: Family) -> io::Result<Self> {
+        let socket = Self::new(fd, family)?;
+        socket.readable.set(true);
+        socket.writable.set(true);
+        Ok(socket)
+    }
+
+    /// The same of one that connects, without TCP_NODELAY.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn connecting(fd: OwnedFd, family: Family) -> io::Result<Self> {
+        let socket = Self::new(fd, family)?;
+        match family {
+            Family::Tcp => socket.nagle.set(Nagle::Unsent),
+            // It has connected, or connect(2) has failed.
+            Family::Unix => socket.writable.set(true),
+        }
+        Ok(socket)
     }
 
     /// Whether this is TCP or a Unix socket.
@@ -121,20 +180,42 @@ impl Socket {
         wanted: usize,
         mut call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
+        if self.ended.get() {
+            return Poll::Ready(Ok(0));
+        }
         loop {
-            let mut guard = ready!(self.fd.poll_read_ready(cx))?;
+            let mut guard = if self.readable.take() {
+                heard(self.fd.poll_read_ready(&mut nobody()))?
+            } else {
+                Some(ready!(self.fd.poll_read_ready(cx))?)
+            };
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
                     // 0 is the end of the stream, which stays readable.
-                    if moved < wanted && moved > 0 {
+                    if let Some(guard) = guard.as_mut().filter(|_| moved < wanted && moved > 0) {
+                        if guard.ready().is_read_closed() {
+                            self.note_end();
+                        }
                         guard.clear_ready();
                     }
                     return Poll::Ready(Ok(moved));
                 }
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::AGAIN) => guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
             }
+        }
+    }
+
+    /// Learns from a read that took less than it asked for when the end had been heard of. What came before the end of a
+    /// TCP connection was there by then: nothing can follow. A read ends early at urgent data too, though (tcp(7)), and
+    /// what broke has an error to tell.
+    fn note_end(&self) {
+        let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
+        if let (Family::Tcp, Poll::Ready(Ok(guard))) =
+            (self.family, pin!(self.fd.ready(all)).poll(&mut nobody()))
+        {
+            self.ended.set(!guard.ready().is_priority() && !guard.ready().is_error());
         }
     }
 
@@ -149,15 +230,26 @@ impl Socket {
         mut call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let mut guard = ready!(self.fd.poll_write_ready(cx))?;
+            let mut guard = if self.writable.take() {
+                heard(self.fd.poll_write_ready(&mut nobody()))?
+            } else {
+                Some(ready!(self.fd.poll_write_ready(cx))?)
+            };
+            if self.nagle.get() == Nagle::Sent {
+                rustix::net::sockopt::set_tcp_nodelay(&self.fd, true)?;
+                self.nagle.set(Nagle::Off);
+            }
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
-                    if moved < wanted {
+                    if self.nagle.get() == Nagle::Unsent {
+                        self.nagle.set(Nagle::Sent);
+                    }
+                    if let Some(guard) = guard.as_mut().filter(|_| moved < wanted) {
                         guard.clear_ready();
                     }
                     return Poll::Ready(Ok(moved));
                 }
-                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::AGAIN) => guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
             }
@@ -180,19 +272,29 @@ impl Socket {
         self.fd.poll_read_ready(cx).map_ok(|mut guard| guard.retain_ready())
     }
 
-    /// Completes when a connecting socket has connected or failed.
+    /// Completes when a [connecting](Self::connecting) socket has connected.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
-    pub async fn writable(&self) -> io::Result<()> {
-        self.fd.writable().await.map(|mut guard| guard.retain_ready())
+    /// As connect(2) says.
+    pub(crate) async fn connected(&self) -> io::Result<()> {
+        // On one host the connection is there before connect(2) returns: asking is cheaper than a turn through epoll.
+        if rustix::net::getpeername(&self.fd).is_ok() {
+            self.writable.set(true);
+            return Ok(());
+        }
+        let mut guard = self.fd.writable().await?;
+        guard.retain_ready();
+        // One that has failed takes nothing.
+        match guard.ready().is_write_closed() {
+            true => self.take_error()?.map_or(Ok(()), Err),
+            false => Ok(()),
+        }
     }
 
     /// Whether there is nothing to read and no end, as far as the runtime has heard; what it heard is looked after by
     /// one system call.
     pub fn is_quiet(&self) -> bool {
-        let mut nobody = Context::from_waker(Waker::noop());
-        self.poll_read_with(&mut nobody, 1, peek).is_pending()
+        self.poll_read_with(&mut nobody(), 1, peek).is_pending()
     }
 
     /// The same, asked of the kernel.
@@ -255,6 +357,19 @@ impl Socket {
     pub fn reset_on_close(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));
     }
+}
+
+/// What the runtime has heard of a socket, if it has.
+fn heard<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
+    match polled {
+        Poll::Ready(heard) => heard.map(Some),
+        Poll::Pending => Ok(None),
+    }
+}
+
+/// For who wants to know and not to be woken.
+fn nobody() -> Context<'static> {
+    Context::from_waker(Waker::noop())
 }
 
 fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {

@@ -123,7 +123,7 @@ async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Outp
 /// The next connection that waits, watched.
 fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
     let Some((fd, peer)) = listener.accept()? else { return Ok(None) };
-    Ok(Some((Socket::new(fd, listener.family())?, peer)))
+    Ok(Some((Socket::accepted(fd, listener.family())?, peer)))
 }
 
 fn start(

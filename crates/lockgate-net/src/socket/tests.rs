@@ -1,0 +1,136 @@
+//! What is known of a socket without asking the kernel.
+
+use std::future::poll_fn;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use super::*;
+use crate::dial::{Target, dial};
+use crate::tls::handshake::tests::run;
+
+/// A connection that we dial, and its other end.
+async fn dialled() -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = dial(&Target::Tcp(listener.local_addr().unwrap())).await.unwrap();
+    (near, listener.accept().unwrap().0)
+}
+
+/// One that we accept, and its other end, which says something before.
+fn accepted(words: &[u8]) -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    far.write_all(words).unwrap();
+    let (near, _) = listener.accept().unwrap();
+    near.set_nonblocking(true).unwrap();
+    (Socket::accepted(near.into(), Family::Tcp).unwrap(), far)
+}
+
+/// Waits until the runtime has heard of the end.
+async fn end_heard(socket: &Socket) {
+    while !socket.fd.readable().await.unwrap().ready().is_read_closed() {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Reads to the end; says what came, and how many calls that took.
+async fn read_all(socket: &Socket) -> io::Result<(Vec<u8>, usize)> {
+    let (mut all, mut calls) = (Vec::new(), 0);
+    loop {
+        let mut room = [0; 64];
+        let read = poll_fn(|cx| {
+            socket.poll_read_with(cx, room.len(), |fd| {
+                calls += 1;
+                rustix::net::recv(fd, &mut room, RecvFlags::empty()).map(|(read, _)| read)
+            })
+        });
+        match read.await? {
+            0 => return Ok((all, calls)),
+            read => all.extend_from_slice(&room[..read]),
+        }
+    }
+}
+
+#[test]
+fn an_end_that_came_with_the_last_bytes_needs_no_call_of_its_own() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(b"all there is").unwrap();
+        drop(far);
+        end_heard(&near).await;
+        assert_eq!(read_all(&near).await.unwrap(), (b"all there is".to_vec(), 1));
+        assert!(!near.is_quiet());
+    });
+}
+
+#[test]
+fn a_read_that_was_filled_says_nothing_of_the_end() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(&[b'x'; 100]).unwrap();
+        drop(far);
+        end_heard(&near).await;
+        assert_eq!(read_all(&near).await.unwrap(), (vec![b'x'; 100], 2));
+    });
+}
+
+/// RFC 6093 §3.2: what is urgent is not in the stream, but a read stops at it.
+#[test]
+fn what_follows_urgent_data_is_read_though_the_end_was_heard_of() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(b"before ").unwrap();
+        rustix::net::send(&far, b"!", SendFlags::OOB).unwrap();
+        far.write_all(b"behind").unwrap();
+        drop(far);
+        end_heard(&near).await;
+        assert_eq!(read_all(&near).await.unwrap().0, b"before behind");
+    });
+}
+
+#[test]
+fn a_reset_behind_the_last_bytes_is_no_end() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(b"not all").unwrap();
+        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        drop(far);
+        end_heard(&near).await;
+        assert_eq!(read_all(&near).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn only_who_writes_twice_switches_off_what_would_hold_the_second_write() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        let mut received = [0; 3];
+        for expected in [false, true, true] {
+            poll_fn(|cx| near.poll_send(cx, b"one")).await.unwrap();
+            assert_eq!(rustix::net::sockopt::tcp_nodelay(&near).unwrap(), expected);
+            far.read_exact(&mut received).unwrap();
+        }
+    });
+}
+
+#[test]
+fn who_has_connected_or_was_accepted_waits_for_no_turn() {
+    run(async {
+        let (near, _far) = dialled().await;
+        assert!(near.poll_send(&mut nobody(), b"at once").is_ready());
+        let (near, _far) = accepted(b"at once");
+        let mut room = [0; 64];
+        assert!(matches!(near.poll_recv(&mut nobody(), &mut room), Poll::Ready(Ok(7))));
+        assert!(near.poll_send(&mut nobody(), b"at once, too").is_ready());
+    });
+}
+
+#[test]
+fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
+    run(async {
+        let (near, mut far) = accepted(b"");
+        let mut room = [0; 64];
+        assert!(near.poll_recv(&mut nobody(), &mut room).is_pending());
+        far.write_all(b"word").unwrap();
+        assert_eq!(poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(), 4);
+    });
+}
