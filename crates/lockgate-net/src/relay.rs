@@ -89,6 +89,14 @@ impl Side {
         self.session.as_ref().is_some_and(|session| session.owes())
     }
 
+    /// Whether nothing more can come, as far as that is known: all of it was read, and that it was all.
+    fn is_over(&self) -> bool {
+        match &self.session {
+            Some(session) => session.is_closed(),
+            None => self.socket.has_ended(),
+        }
+    }
+
     fn is_plain_tcp(&self) -> bool {
         self.session.is_none() && self.socket.family() == Family::Tcp
     }

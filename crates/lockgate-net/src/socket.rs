@@ -256,6 +256,11 @@ impl Socket {
         }
     }
 
+    /// Whether all was read, and the end with it, as far as that is known without a call.
+    pub fn has_ended(&self) -> bool {
+        self.ended.get()
+    }
+
     /// Completes when the peer's bytes, or its end, can be read.
     ///
     /// # Errors

@@ -243,6 +243,9 @@ impl Flow {
 
     /// Sends the first `len` bytes of the plain buffer; what the sink does not take becomes pending.
     fn send(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>, len: usize) -> Poll<Result<(), Fault>> {
+        // The end travels with the last bytes: a packet less, and the peer is woken once. The relay's end alone, without a
+        // shutdown(2), could be a reset that takes them along.
+        let last = lane.from.is_over() && !lane.last && self.held.is_empty();
         let Buffers { plain, sealed, .. } = lane.buffers;
         let out = match &mut lane.to.session {
             Some(session) => {
@@ -256,12 +259,17 @@ impl Flow {
             self.pending.extend_from_slice(out);
             return self.poll_flush(cx, lane);
         }
-        let sent = match lane.to.socket.poll_send(cx, out) {
+        let socket = &lane.to.socket;
+        let sent = if last { socket.poll_send_more(cx, out) } else { socket.poll_send(cx, out) };
+        let sent = match sent {
             Poll::Ready(sent) => sent.map_err(sink)?,
             Poll::Pending => 0,
         };
         if sent < out.len() {
             self.pending = out[sent..].to_vec();
+        }
+        if last {
+            self.end(lane, Ending::Clean);
         }
         Poll::Ready(Ok(()))
     }
@@ -269,7 +277,11 @@ impl Flow {
     /// Sends what is pending, from memory or from the pipe.
     fn poll_flush(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         while self.sent < self.pending.len() {
-            let sent = ready!(lane.to.socket.poll_send(cx, &self.pending[self.sent..])).map_err(sink)?;
+            let (socket, rest) = (&lane.to.socket, &self.pending[self.sent..]);
+            // The shutdown follows at once.
+            let last = self.stage == Stage::Ending && !lane.last;
+            let sent = if last { socket.poll_send_more(cx, rest) } else { socket.poll_send(cx, rest) };
+            let sent = ready!(sent).map_err(sink)?;
             self.sent += sent;
             lane.flushed.set(lane.flushed.get() + sent as u64);
         }
@@ -348,7 +360,7 @@ impl Flow {
     /// The source has ended: a TLS sink is told so by TLS as well, unless the source was cut short.
     fn end(&mut self, lane: &mut Lane<'_>, ending: Ending) {
         self.stage = Stage::Ending;
-        self.pending = std::mem::take(&mut self.held);
+        self.pending.append(&mut self.held);
         match ending {
             Ending::Truncated => self.truncated = true,
             Ending::Clean if lane.cut => {}
