@@ -4,6 +4,7 @@
 //! does not take at once is kept, at most one read's worth, and nothing more is read until it is gone: that is
 //! all the memory a direction can use. Plain TCP in bulk is spliced. Has no deadlines and does not log.
 
+mod bulk;
 mod flow;
 mod habits;
 mod meter;
@@ -20,7 +21,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::shape::Shaper;
+use crate::shape::{Line, Shaper};
 use crate::socket::{Family, Socket};
 use crate::splice::Pipes;
 use crate::stream::StreamError;
@@ -40,6 +41,7 @@ const CLOSE_NOTIFY: u8 = 0;
 pub struct Scratch {
     buffers: RefCell<Buffers>,
     pipes: Rc<Pipes>,
+    line: Rc<Line>,
 }
 
 #[derive(Debug)]
@@ -53,12 +55,12 @@ struct Buffers {
 }
 
 impl Scratch {
-    /// `pipes` are those of the same worker.
-    pub fn new(pipes: Rc<Pipes>) -> Rc<Self> {
+    /// `pipes` and `line` are those of the same worker.
+    pub fn new(pipes: Rc<Pipes>, line: Rc<Line>) -> Rc<Self> {
         let wire = vec![0; ReadSize::MOST_WIRE].into();
         let plain: Box<[u8]> = vec![0; ReadSize::MOST_WIRE].into();
         let sealed = vec![0; Session::sealed_len(plain.len())].into();
-        Rc::new(Self { buffers: RefCell::new(Buffers { wire, plain, sealed }), pipes })
+        Rc::new(Self { buffers: RefCell::new(Buffers { wire, plain, sealed }), pipes, line })
     }
 }
 
@@ -232,7 +234,9 @@ impl Relay {
                 to: &mut self.up,
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
+                line: &scratch.line,
                 moved: &meter.received,
+                answered: meter.sent.get(),
                 flushed: &meter.flushed,
                 held_for: &meter.held_for,
                 habits: None,
@@ -255,7 +259,9 @@ impl Relay {
                 to: &mut self.down,
                 buffers: &mut buffers,
                 pipes: &scratch.pipes,
+                line: &scratch.line,
                 moved: &meter.sent,
+                answered: meter.received.get(),
                 flushed: &meter.flushed,
                 held_for: &meter.held_for,
                 habits: Some((habits, meter.received.get())),

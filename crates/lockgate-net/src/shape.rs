@@ -16,6 +16,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+pub(crate) use line::Place;
 pub use line::{Line, now};
 pub use shaper::Shaper;
 

@@ -358,6 +358,12 @@ impl Socket {
         let _ = syscall::set_unsent_limit(&self.fd, bytes);
     }
 
+    /// Is readable only once so much is there, or the end; 1 is where every socket begins.
+    pub(crate) fn wait_for(&self, bytes: usize) {
+        // One that cannot be told is readable sooner.
+        let _ = syscall::set_low_water(&self.fd, bytes);
+    }
+
     /// Makes the close that follows a reset: the peer must not take what it got for the whole.
     pub fn reset_on_close(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(&self.fd, Some(Duration::ZERO));

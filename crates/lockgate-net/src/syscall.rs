@@ -1,4 +1,4 @@
-//! What no safe wrapper offers: three socket options, and watching a descriptor. The only `unsafe` of this crate.
+//! What no safe wrapper offers: four socket options, and watching a descriptor. The only `unsafe` of this crate.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -43,13 +43,24 @@ pub(crate) fn set_unsent_limit(fd: impl AsFd, bytes: i32) -> io::Result<()> {
     set_tcp_int(fd, libc::TCP_NOTSENT_LOWAT, bytes)
 }
 
+/// Has the kernel say that a socket is readable only once it holds so many bytes, or its end (SO_RCVLOWAT, socket(7)).
+/// It makes room for that many, and says so before where it finds none.
+///
+/// # Errors
+/// When the descriptor is no socket.
+pub(crate) fn set_low_water(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
+}
+
 fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_TCP, option, value)
+}
+
+fn set_int(fd: impl AsFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let fd = fd.as_fd();
     let size = size_of_val(&value) as libc::socklen_t;
     // SAFETY: the descriptor is borrowed, so it is open for the whole call; the pointer is to a live integer of the
     // size that is told, and the kernel only reads it.
-    let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), libc::IPPROTO_TCP, option, (&raw const value).cast(), size)
-    };
+    let result = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), size) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

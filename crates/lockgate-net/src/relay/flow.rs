@@ -5,10 +5,11 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use super::bulk::Bulk;
 use super::habits::{Habits, LastRead};
 use super::read_size::ReadSize;
 use super::{Buffers, Side, Tap};
-use crate::shape::Shaper;
+use crate::shape::{Line, Shaper};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
 use crate::stream::StreamError;
@@ -40,7 +41,10 @@ pub(super) struct Lane<'a> {
     pub(super) to: &'a mut Side,
     pub(super) buffers: &'a mut Buffers,
     pub(super) pipes: &'a Rc<Pipes>,
+    pub(super) line: &'a Line,
     pub(super) moved: &'a Cell<u64>,
+    /// What has moved the other way.
+    pub(super) answered: u64,
     pub(super) flushed: &'a Cell<u64>,
     pub(super) held_for: &'a Cell<u64>,
     /// Those of the endpoint, when it is the source, and what it was sent so far.
@@ -90,6 +94,7 @@ pub(super) struct Flow {
     /// Who hears its first bytes; a splice begins only after more of them than it is about.
     pub(super) tap: Option<Box<dyn Tap>>,
     read_size: ReadSize,
+    bulk: Bulk,
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
@@ -115,6 +120,12 @@ impl Flow {
     #[cfg(test)]
     pub(super) fn read_size(&self) -> ReadSize {
         self.read_size
+    }
+
+    /// How much it waits for.
+    #[cfg(test)]
+    pub(super) fn bulk(&self) -> &Bulk {
+        &self.bulk
     }
 
     /// Whether the next poll would read, not flush.
@@ -215,10 +226,18 @@ impl Flow {
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         let allowed = ready!(self.poll_allowed(cx, lane))?;
-        match ready!(poll_read(cx, lane, self.read_size, allowed)).map_err(Fault::Source)? {
+        let read = poll_read(cx, lane, self.read_size, allowed);
+        if read.is_pending() {
+            self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
+        }
+        match ready!(read).map_err(Fault::Source)? {
             Read::Data { len, full } => {
                 lane.count(len);
                 self.spend(len);
+                // What is held to a rate sleeps enough, and plain TCP is spliced.
+                if lane.from.session.is_some() && self.shaper.is_none() {
+                    self.bulk.note(&lane.from.socket, len, self.read_size.wire(), lane.answered);
+                }
                 self.note_read(full, lane);
                 if let Some(tap) = &mut self.tap
                     && tap.hear(&lane.buffers.plain[..len]).is_break()

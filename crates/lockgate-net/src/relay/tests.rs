@@ -36,7 +36,14 @@ impl Bench {
         let ((client, near), (far, origin)) = (sockets(), sockets());
         let relay = Relay::new(side(near, down), side(far, up), preface).unwrap();
         let (meter, habits) = (Rc::default(), Rc::default());
-        Self { client, origin, relay, scratch: Scratch::new(Pipes::new(8)), meter, habits }
+        Self {
+            client,
+            origin,
+            relay,
+            scratch: Scratch::new(Pipes::new(8), Line::new().unwrap()),
+            meter,
+            habits,
+        }
     }
 
     /// Starts the relay and leaves the peers.
@@ -312,7 +319,7 @@ fn what_is_not_plain_tcp_on_both_sides_is_never_spliced() {
 fn without_a_pipe_bulk_is_copied() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
-        bench.scratch = Scratch::new(Pipes::new(0));
+        bench.scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
         let Running { client, origin, task, .. } = bench.start();
         let sending = tokio::task::spawn_local(async move {
             send_all(&origin, &bytes(5_000_000)).await;
@@ -510,7 +517,7 @@ fn reads_grow_while_the_sink_takes_all_and_shrink_when_it_does_not() {
         // Not spliced: only one side is TCP.
         let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
         let relay = Relay::new(side(near, None), side(far, None), Preface::default()).unwrap();
-        let scratch = Scratch::new(Pipes::new(0));
+        let scratch = Scratch::new(Pipes::new(0), Line::new().unwrap());
         let mut bench = Bench { client, origin, relay, scratch, meter: Rc::default(), habits: Rc::default() };
         let (data, mut sink) = (bytes(1 << 20), vec![0; 1 << 20]);
         let mut turns = async |bench: &mut Bench| {
@@ -802,4 +809,51 @@ fn a_client_whose_tickets_are_held_is_told_why_it_is_cut() {
         let told = tls_client.receive(&receive_all(&bench.client).await.unwrap());
         assert_eq!(told, Err(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
     });
+}
+
+#[test]
+fn a_bulk_of_tls_is_waited_for_until_it_pauses_or_is_answered() {
+    for answer in [None, Some(b"continue")] {
+        run(async {
+            let (server, client_end) = twins(TLS13_TERMS);
+            let (down, mut tls_client) = (server.session(), client_end.session());
+            let mut bench = Bench::new(tcp_sockets, Some(down), None, Preface::default());
+            let line = Rc::clone(&bench.scratch.line);
+            tokio::task::spawn_local(async move { line.run().await });
+            let (near, far) = tcp_sockets();
+            let client = Rc::new(std::mem::replace(&mut bench.client, near));
+            let origin = std::mem::replace(&mut bench.origin, far);
+            let sent = bytes(12 * 1024 * 1024);
+            let wire = sealed(&mut tls_client, &sent);
+            let sender = tokio::task::spawn_local({
+                let client = Rc::clone(&client);
+                async move { send_all(&client, &wire).await }
+            });
+            let mut received = Vec::new();
+            let mut waited = false;
+            while received.len() < sent.len() {
+                assert!(bench.poll_until_idle(1).await.is_none());
+                waited |= bench.relay.upward.bulk().mark().is_some();
+                let mut room = vec![0; 1 << 20];
+                while let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(origin.poll_recv(cx, &mut room))).await
+                {
+                    received.extend_from_slice(&room[..read.unwrap()]);
+                }
+            }
+            assert!(waited && received == sent, "the last of it is less than what was waited for");
+            sender.await.unwrap();
+            if let Some(answer) = answer {
+                send_all(&origin, answer).await;
+                send_all(&client, &sealed(&mut tls_client, b"more")).await;
+                while bench.meter.received.get() < sent.len() as u64 + 4 {
+                    assert!(bench.poll_until_idle(1).await.is_none());
+                }
+            } else {
+                while bench.relay.upward.bulk().mark().is_some() {
+                    assert!(bench.poll_until_idle(1).await.is_none());
+                }
+            }
+            assert_eq!(bench.relay.upward.bulk().mark(), None);
+        });
+    }
 }

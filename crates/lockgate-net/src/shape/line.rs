@@ -40,7 +40,7 @@ pub struct Line {
 
 /// A place in the line: when its turn is, and a number that tells it from others of the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place(Moment, u64);
+pub(crate) struct Place(Moment, u64);
 
 impl Line {
     /// A line in which nobody waits. It takes a descriptor.
@@ -89,8 +89,13 @@ impl Line {
         self.waiting.borrow().is_empty()
     }
 
+    /// Whether a place's turn has come.
+    pub(crate) fn is_due(&self, place: Place) -> bool {
+        place.0 <= self.now()
+    }
+
     /// Has `waker` woken at `due`, or a little later.
-    pub(super) fn enter(&self, due: Moment, waker: &Waker) -> Place {
+    pub(crate) fn enter(&self, due: Moment, waker: &Waker) -> Place {
         let place = Place(due.checked_next_multiple_of(GRAIN).unwrap_or(NEVER), self.places.get());
         self.places.set(place.1 + 1);
         self.waiting.borrow_mut().insert(place, waker.clone());
@@ -99,7 +104,7 @@ impl Line {
     }
 
     /// Lets another waker have the place.
-    pub(super) fn stay(&self, place: Place, waker: &Waker) {
+    pub(crate) fn stay(&self, place: Place, waker: &Waker) {
         if let Some(held) = self.waiting.borrow_mut().get_mut(&place)
             && !held.will_wake(waker)
         {
