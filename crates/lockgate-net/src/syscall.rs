@@ -1,4 +1,4 @@
-//! What no safe wrapper offers: four socket options, and watching a descriptor. The only `unsafe` of this crate.
+//! What no safe wrapper offers: some socket options, and watching a descriptor. The only `unsafe` of this crate.
 #![allow(unsafe_code)]
 
 use std::io;
