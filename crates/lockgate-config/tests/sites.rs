@@ -303,13 +303,14 @@ fn a_pool_says_by_what_clients_are_told_apart() {
     }
     let sticky = pool("balance = { sticky = \"cookie:lg\" }");
     assert_eq!(sticky.balance, Some(Balance::Sticky("lg".into())));
-    assert_eq!(pool("balance = { sticky = \"tls-session\" }").balance, Some(Balance::Session));
     let relayed = |key: &str| {
         format!(
             "[pool.a]\nendpoints = [\"a.b:1\"]\nbalance = {{ hash = \"{key}\" }}\n[tcp.\":1\"]\nproxy = \"pool:a\"\n"
         )
     };
     assert_eq!(config(&relayed("sni")).pools[0].balance, Some(Balance::Hash(HashKey::Sni)));
+    let by_session = relayed("sni").replace("hash = \"sni\"", "sticky = \"tls-session\"");
+    assert_eq!(config(&by_session).pools[0].balance, Some(Balance::Session));
 }
 
 #[test]
