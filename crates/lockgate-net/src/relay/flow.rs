@@ -365,7 +365,7 @@ impl Flow {
                 && lane.to.is_plain_tcp()
             {
                 // What a rate lets through at a time moves in as few calls as it can.
-                let room = self.shaper.as_ref().map_or(0, |shaper| shaper.most());
+                let room = self.shaper.as_ref().map_or(0, |shaper| shaper.piece());
                 self.pipe = lane.pipes.take(room);
             }
             return;

@@ -34,10 +34,9 @@ impl Shaper {
         Self { buckets: buckets.into(), line: Rc::clone(line), state: State::Unasked, waited: 0 }
     }
 
-    /// The most that is granted at a time.
-    pub fn most(&self) -> usize {
-        let pieces = self.buckets.iter().map(|bucket| bucket.piece);
-        pieces.min().map_or(usize::MAX, |piece| usize::try_from(piece).unwrap_or(usize::MAX))
+    /// What would be asked for now: less where many wait.
+    pub fn piece(&self) -> usize {
+        usize::try_from(piece(&self.buckets, self.line.now())).unwrap_or(usize::MAX)
     }
 
     /// Completes when something may be moved, and says how much at the most: at least 1.

