@@ -23,7 +23,7 @@ enum State {
     Unasked,
     /// So much is reserved of the buckets up to this one, where it is not earned yet.
     Waiting { bytes: u64, bucket: usize, earned: Moment, since: Moment, place: Place },
-    /// So much is left.
+    /// So much is left: something.
     Granted(u64),
 }
 
@@ -41,11 +41,9 @@ impl Shaper {
 
     /// Completes when something may be moved, and says how much at the most: at least 1.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        if let State::Granted(left @ 1..) = self.state {
-            return Poll::Ready(usize::try_from(left).unwrap_or(usize::MAX));
-        }
         let now = self.line.now();
         let (bytes, mut next, since) = match self.state {
+            State::Granted(_) => return Poll::Ready(self.left()),
             State::Waiting { bytes, bucket, earned, since, place } => {
                 if now < earned {
                     self.line.stay(place, cx.waker());
@@ -54,7 +52,7 @@ impl Shaper {
                 self.line.leave(place);
                 (bytes, bucket + 1, since)
             }
-            State::Unasked | State::Granted(_) => (piece(&self.buckets, now), 0, now),
+            State::Unasked => (piece(&self.buckets, now), 0, now),
         };
         // One after the other: of what others share nothing is taken as long as one's own is not earned.
         while let Some(bucket) = self.buckets.get(next) {
@@ -68,12 +66,18 @@ impl Shaper {
         }
         self.waited += now - since;
         self.state = State::Granted(bytes);
-        Poll::Ready(usize::try_from(bytes).unwrap_or(usize::MAX))
+        Poll::Ready(self.left())
+    }
+
+    /// How much may be moved now without asking.
+    pub fn left(&self) -> usize {
+        let State::Granted(left) = self.state else { return 0 };
+        usize::try_from(left).unwrap_or(usize::MAX)
     }
 
     /// Whether it was asked for: it is being waited for, or there is some left.
     pub fn is_asked(&self) -> bool {
-        matches!(self.state, State::Waiting { .. } | State::Granted(1..))
+        !matches!(self.state, State::Unasked)
     }
 
     /// Whether it is being waited for: nobody else is to blame then for what does not move.
@@ -91,8 +95,8 @@ impl Shaper {
                 bucket.reserve(bytes - left, now);
             });
         }
-        if let State::Granted(left) = &mut self.state {
-            *left = left.saturating_sub(bytes);
+        if left > 0 {
+            self.state = if left > bytes { State::Granted(left - bytes) } else { State::Unasked };
         }
     }
 
@@ -124,7 +128,5 @@ impl Drop for Shaper {
 }
 
 fn give_back(buckets: &[Arc<Bucket>], bytes: u64) {
-    if bytes > 0 {
-        buckets.iter().for_each(|bucket| bucket.give_back(bytes));
-    }
+    buckets.iter().for_each(|bucket| bucket.give_back(bytes));
 }

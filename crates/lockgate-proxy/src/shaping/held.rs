@@ -13,13 +13,12 @@ pub struct Held<'a, S> {
     source: &'a mut S,
     shaper: &'a mut Shaper,
     meter: &'a Meter,
-    granted: usize,
 }
 
 impl<'a, S: Source> Held<'a, S> {
     /// `source`, as far as `shaper` lets it go; for how long that was waited for is noted in `meter`.
     pub fn new(source: &'a mut S, shaper: &'a mut Shaper, meter: &'a Meter) -> Self {
-        Self { source, shaper, meter, granted: 0 }
+        Self { source, shaper, meter }
     }
 }
 
@@ -40,24 +39,23 @@ impl<S: Source> Source for Held<'_, S> {
         ready!(self.source.poll_data(cx))?;
         // Asked only when there is something: who has nothing to say must not take what others could use.
         if !self.source.data().is_empty() {
-            self.granted = ready!(self.shaper.poll(cx));
+            ready!(self.shaper.poll(cx));
         }
         Poll::Ready(Ok(()))
     }
 
     fn data(&self) -> &[u8] {
         let data = self.source.data();
-        &data[..data.len().min(self.granted)]
+        &data[..data.len().min(self.shaper.left())]
     }
 
     fn consume(&mut self, count: usize) {
         self.shaper.spend(count);
-        self.granted -= count;
         self.source.consume(count);
     }
 
     fn is_last(&self) -> bool {
-        self.source.data().len() <= self.granted && self.source.is_last()
+        self.source.data().len() <= self.shaper.left() && self.source.is_last()
     }
 
     fn is_over(&self) -> bool {
