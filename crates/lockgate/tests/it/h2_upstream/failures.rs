@@ -321,6 +321,11 @@ fn an_endpoint_that_does_not_answer_pings_loses_its_requests() {
     let mut http = Http::connect(gate.address());
     http.send(get("/"));
     let mut silent = accept(&origin, 100);
+    let stream = request(&mut silent);
+    answer(&mut silent, stream);
+    assert_eq!(http.answer().status(), 200);
+    // By now its settings are there and ours acknowledged: behind this request either would be a sign of life.
+    http.send(get("/"));
     request(&mut silent);
     silent.acknowledges = false;
     let ping = silent.read_until(kind::PING);
