@@ -296,8 +296,6 @@ pub struct Watch {
     index: Cell<usize>,
     deadline: Cell<u64>,
     lifetime: Cell<u64>,
-    /// Bytes of the meter at which it ends.
-    budget: Cell<u64>,
     idle: Cell<u64>,
     moved: Cell<u64>,
     moved_at: Cell<u64>,
@@ -322,7 +320,6 @@ impl Watch {
             index: Cell::default(),
             deadline: Cell::new(NEVER),
             lifetime: Cell::new(NEVER),
-            budget: Cell::new(u64::MAX),
             idle: Cell::new(NEVER),
             moved: Cell::default(),
             moved_at: Cell::new(now),
@@ -383,7 +380,7 @@ impl Watch {
         }
         if now >= self.lifetime.get() {
             self.cut(Cut::Lifetime);
-        } else if received.get().saturating_add(sent.get()) >= self.budget.get() {
+        } else if self.meter.left() == 0 {
             self.cut(Cut::Spent);
         } else if now >= self.deadline.get() {
             self.cut(Cut::Deadline);
@@ -445,11 +442,12 @@ impl Guard {
         self.watch.lifetime.set(self.after(lifetime));
     }
 
-    /// Limits how many bytes may move from now on, both ways together. It is looked at with the ticks: what is quick has
-    /// moved somewhat more by then.
+    /// Limits how many bytes may move from now on, both ways together. Who has moved them moves no more, and is cut by the
+    /// next tick.
     pub fn spend(&self, bytes: u64) {
         let meter = &self.watch.meter;
-        self.watch.budget.set(bytes.saturating_add(meter.received.get()).saturating_add(meter.sent.get()));
+        let moved = meter.received.get().saturating_add(meter.sent.get());
+        meter.most.set(Some(bytes.saturating_add(moved)));
     }
 
     /// Waits for `future` until the connection is cut.

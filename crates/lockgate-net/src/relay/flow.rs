@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use super::bulk::Bulk;
 use super::habits::{Habits, LastRead};
+use super::meter::Meter;
 use super::read_size::ReadSize;
 use super::{Buffers, Side, Tap};
 use crate::shape::{Line, Shaper};
@@ -42,11 +43,11 @@ pub(super) struct Lane<'a> {
     pub(super) buffers: &'a mut Buffers,
     pub(super) pipes: &'a Rc<Pipes>,
     pub(super) line: &'a Line,
+    pub(super) meter: &'a Meter,
+    /// What has moved this way.
     pub(super) moved: &'a Cell<u64>,
     /// What has moved the other way.
     pub(super) answered: u64,
-    pub(super) flushed: &'a Cell<u64>,
-    pub(super) held_for: &'a Cell<u64>,
     /// Those of the endpoint, when it is the source, and what it was sent so far.
     pub(super) habits: Option<(&'a Habits, u64)>,
     /// Whether the other direction has ended.
@@ -181,7 +182,12 @@ impl Flow {
     /// Completes when the source may be read, and says how much of it. The shaper is asked only when there is
     /// something to read: whoever has nothing to say must not take what others could use.
     fn poll_allowed(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) -> Poll<Result<usize, Fault>> {
-        let Some(shaper) = &mut self.shaper else { return Poll::Ready(Ok(usize::MAX)) };
+        let left = usize::try_from(lane.meter.left()).unwrap_or(usize::MAX);
+        if left == 0 {
+            // Whoever has said so ends it.
+            return Poll::Pending;
+        }
+        let Some(shaper) = &mut self.shaper else { return Poll::Ready(Ok(left)) };
         let read =
             lane.from.session.as_ref().is_some_and(|session| session.has_waiting() || session.is_closed());
         if !shaper.is_asked() && !read {
@@ -191,11 +197,11 @@ impl Flow {
         let allowed = ready!(shaper.poll(cx));
         let held_for = shaper.take_waited();
         if held_for > 0 {
-            lane.held_for.set(lane.held_for.get() + held_for);
+            lane.meter.held_for.set(lane.meter.held_for.get() + held_for);
             // A pause that we have made says nothing about the endpoint.
             self.last_read = LastRead::default();
         }
-        Poll::Ready(Ok(allowed))
+        Poll::Ready(Ok(allowed.min(left)))
     }
 
     fn spend(&mut self, bytes: usize) {
@@ -302,7 +308,7 @@ impl Flow {
             let sent = if last { socket.poll_send_more(cx, rest) } else { socket.poll_send(cx, rest) };
             let sent = ready!(sent).map_err(sink)?;
             self.sent += sent;
-            lane.flushed.set(lane.flushed.get() + sent as u64);
+            lane.meter.flushed.set(lane.meter.flushed.get() + sent as u64);
         }
         if self.sent > 0 {
             // Given back rather than kept: idle connections are what memory is spent on.
@@ -311,7 +317,7 @@ impl Flow {
         }
         while let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.holds() > 0) {
             let sent = ready!(lane.to.socket.poll_write_with(cx, 1, |fd| pipe.drain(fd))).map_err(sink)?;
-            lane.flushed.set(lane.flushed.get() + sent as u64);
+            lane.meter.flushed.set(lane.meter.flushed.get() + sent as u64);
         }
         Poll::Ready(Ok(()))
     }

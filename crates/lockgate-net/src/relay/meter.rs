@@ -10,6 +10,8 @@ pub struct Meter {
     pub received: Cell<u64>,
     /// From the origin to the client.
     pub sent: Cell<u64>,
+    /// What may move, both ways together, if that is limited: nothing is read beyond it.
+    pub most: Cell<Option<u64>>,
     /// Handed on later than they were taken, because a side was slow: moved, though no byte is read meanwhile.
     pub flushed: Cell<u64>,
     /// Whether a direction waits for its shaper now: nobody but we keeps it from moving.
@@ -34,6 +36,12 @@ pub struct Times {
 }
 
 impl Meter {
+    /// How much may still move.
+    pub fn left(&self) -> u64 {
+        let moved = || self.received.get().saturating_add(self.sent.get());
+        self.most.get().map_or(u64::MAX, |most| most.saturating_sub(moved()))
+    }
+
     /// Notes what has happened for the first time since it was called last: cheap, whenever something may have.
     pub fn note(&self, received_ended: bool, sent_ended: bool) {
         self.relayed.set(true);

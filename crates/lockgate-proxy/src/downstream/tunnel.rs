@@ -4,7 +4,10 @@
 //! Where both have connections of their own they are relayed instead: see `http`.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Context, Poll};
+
+use lockgate_net::relay::Meter;
+use lockgate_net::shape::Shaper;
 
 use crate::body::{Fault, Tunnel, poll_pump};
 use crate::clock::{Cut, Guard, Waiting};
@@ -42,7 +45,7 @@ pub(super) async fn run(
     if up.begin_tunnel().is_err() {
         return Ok(Ended::ByEndpoint);
     }
-    let (none, watch) = (HeaderRules::default(), guard.watch());
+    let watch = guard.watch();
     guard.settle();
     bounds.begin(guard);
     watch.waits(Waiting::Otherwise);
@@ -52,47 +55,19 @@ pub(super) async fn run(
     let ended = guard
         .within(poll_fn(|cx| {
             let (received, sent) = (down.taken(), down.moved());
-            if going == Way::Open {
-                let pumped = match shapers.as_mut().and_then(|shapers| shapers.received.as_mut()) {
-                    None => poll_pump(cx, down, up, &none, |_| {}),
-                    Some(shaper) => poll_pump(cx, &mut Held::new(down, shaper, meter), up, &none, |_| {}),
-                };
-                match pumped {
-                    // RFC 9113 §8.5: nothing but data belongs there.
-                    Poll::Ready(Ok(())) if down.trailers().is_some() => return Poll::Ready(Ended::ByClient),
-                    Poll::Ready(Ok(())) => going = Way::Finished,
-                    Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByClient),
-                    Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByEndpoint),
-                    Poll::Pending => {}
-                }
+            let (mut on_received, mut on_sent) = (None, None);
+            if let Some(shapers) = &mut shapers {
+                (on_received, on_sent) = (shapers.received.as_mut(), shapers.sent.as_mut());
             }
-            // Each hears that the other has ended, and may still speak.
-            if going == Way::Finished {
-                match up.poll_end(cx) {
-                    Poll::Ready(Ok(())) => going = Way::Told,
-                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::ByEndpoint),
-                    Poll::Pending => {}
-                }
+            let (client, endpoint) = (Ended::ByClient, Ended::ByEndpoint);
+            let ended =
+                poll_way(cx, &mut going, (&mut *down, client), (&mut *up, endpoint), on_received, meter);
+            if ended.is_ready() {
+                return ended;
             }
-            if coming == Way::Open {
-                let pumped = match shapers.as_mut().and_then(|shapers| shapers.sent.as_mut()) {
-                    None => poll_pump(cx, up, down, &none, |_| {}),
-                    Some(shaper) => poll_pump(cx, &mut Held::new(up, shaper, meter), down, &none, |_| {}),
-                };
-                match pumped {
-                    Poll::Ready(Ok(())) if up.trailers().is_some() => return Poll::Ready(Ended::ByEndpoint),
-                    Poll::Ready(Ok(())) => coming = Way::Finished,
-                    Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(Ended::ByEndpoint),
-                    Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(Ended::ByClient),
-                    Poll::Pending => {}
-                }
-            }
-            if coming == Way::Finished {
-                match down.poll_end(cx) {
-                    Poll::Ready(Ok(())) => coming = Way::Told,
-                    Poll::Ready(Err(_)) => return Poll::Ready(Ended::ByClient),
-                    Poll::Pending => {}
-                }
+            let ended = poll_way(cx, &mut coming, (&mut *up, endpoint), (&mut *down, client), on_sent, meter);
+            if ended.is_ready() {
+                return ended;
             }
             meter.received.set(meter.received.get() + down.taken() - received);
             meter.sent.set(meter.sent.get() + down.moved() - sent);
@@ -112,6 +87,42 @@ pub(super) async fn run(
         .await;
     cells.upgraded.dec();
     ended
+}
+
+/// Moves what goes one way, and says how the tunnel ends where one of both breaks.
+fn poll_way(
+    cx: &mut Context<'_>,
+    way: &mut Way,
+    (source, by_source): (&mut impl Tunnel, Ended),
+    (sink, by_sink): (&mut impl Tunnel, Ended),
+    shaper: Option<&mut Shaper>,
+    meter: &Meter,
+) -> Poll<Ended> {
+    // What has moved as much as it may is cut by whoever has said so.
+    if *way == Way::Open && meter.left() > 0 {
+        let none = HeaderRules::default();
+        let pumped = match shaper {
+            None => poll_pump(cx, source, sink, &none, |_| {}),
+            Some(shaper) => poll_pump(cx, &mut Held::new(source, shaper, meter), sink, &none, |_| {}),
+        };
+        match pumped {
+            // RFC 9113 §8.5: nothing but data belongs there.
+            Poll::Ready(Ok(())) if source.trailers().is_some() => return Poll::Ready(by_source),
+            Poll::Ready(Ok(())) => *way = Way::Finished,
+            Poll::Ready(Err(Fault::Source(_))) => return Poll::Ready(by_source),
+            Poll::Ready(Err(Fault::Sink(_))) => return Poll::Ready(by_sink),
+            Poll::Pending => {}
+        }
+    }
+    // Each hears that the other has ended, and may still speak.
+    if *way == Way::Finished {
+        match sink.poll_end(cx) {
+            Poll::Ready(Ok(())) => *way = Way::Told,
+            Poll::Ready(Err(_)) => return Poll::Ready(by_sink),
+            Poll::Pending => {}
+        }
+    }
+    Poll::Pending
 }
 
 /// How far one direction has come.

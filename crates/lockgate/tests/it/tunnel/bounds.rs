@@ -42,12 +42,27 @@ fn one_that_has_moved_as_much_as_it_may_ends() {
     upstream.exactly(60_000);
     talk(&mut client, &mut upstream);
     upstream.send([0; 60_000]);
-    client.exactly(60_000);
+    client.exactly(39_992);
     client.stream.wait_closed();
     upstream.stream.wait_closed();
     let line = gate.line("the end", |line| line["cause"] == "limit");
-    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&60_004.into(), &60_004.into()), "{line}");
+    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&60_004.into(), &39_996.into()), "{line}");
     assert_eq!(line["side"], "lockgate", "{line}");
+}
+
+#[test]
+fn one_that_is_quick_moves_no_more_than_it_may() {
+    let origin = Origin::tcp();
+    let gate = lockgate().start(&tunnels("max_bytes = \"10MB\""));
+    let (client, upstream) = opened(&gate, &origin);
+    let (mut up, mut down) = (client.stream.another(), upstream.stream.another());
+    std::thread::scope(|scope| {
+        scope.spawn(|| while std::io::Write::write_all(&mut up, &[0; 65_536]).is_ok() {});
+        down.wait_closed();
+        drop((client, upstream));
+    });
+    let line = gate.line("the end", |line| line["cause"] == "limit");
+    assert_eq!((&line["received_bytes"], &line["sent_bytes"]), (&10_000_000.into(), &0.into()), "{line}");
 }
 
 #[test]
