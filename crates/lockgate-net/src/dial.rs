@@ -34,7 +34,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is switched on by the relay, once it is worth it.
+/// Connects; nothing that is sent waits for an acknowledgement (RFC 896). Probing a silent peer is switched on by the relay,
+/// once it is worth it.
 ///
 /// # Errors
 /// As connect(2) says. [`io::ErrorKind::WouldBlock`] is a Unix socket whose backlog is full: worth another try soon.

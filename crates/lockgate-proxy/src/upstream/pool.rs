@@ -261,9 +261,9 @@ impl Pool {
         Err(DialError::Down)
     }
 
-    /// Connects a relay to the endpoint that is next, whose place among the members is told, or to another one that can be reached and proves who it is; each may
-    /// take `limit` to connect and again for its TLS, before which `header` goes in plain. Where those that are left are at
-    /// their `max`, waits for a place as requests do.
+    /// Connects a relay to the endpoint that is next, or to another one that can be reached and proves who it is, and tells
+    /// its place among the members; each may take `limit` to connect and again for its TLS, before which `header` goes in
+    /// plain. Where those that are left are at their `max`, waits for a place as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: what the last one said.

@@ -4,29 +4,19 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use lockgate_testkit::{Issued, Lockgate, Origin, Serving, Tls, Wire, client_hello, server_config};
+use lockgate_testkit::{Issued, Lockgate, Origin, Serving, Tls, Wire, client_hello};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, HandshakeKind};
 
 use crate::scene::{NAME, Site, lockgate, text};
+use crate::sni::secure;
 
 /// With this many addresses four endpoints are never taken for one, but once in millions of runs.
 const CLIENTS: u8 = 12;
 
-/// Four endpoints, each with sessions of its own, which say who they are, and a pool of them.
+/// Four endpoints that say who they are, each with sessions of its own, by their identifiers and without tickets.
 fn four(issued: &Issued) -> Vec<Serving> {
-    ["a", "b", "c", "d"].map(|name| endpoint(issued, name)).into()
-}
-
-/// Keeps sessions by their identifier, and issues no tickets.
-fn endpoint(issued: &Issued, name: &'static str) -> Serving {
-    let config = server_config(issued, None);
-    Origin::tcp().serve(move |wire| {
-        let Ok(mut tls) = Tls::accept(&config, wire.another()) else { return };
-        tls.send(name);
-        tls.finish();
-        tls.wait_closed();
-    })
+    ["a", "b", "c", "d"].map(|name| secure(issued, name)).into()
 }
 
 fn pool(addresses: &[String], balance: &str) -> String {
