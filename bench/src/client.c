@@ -16,6 +16,7 @@
 //   --rate R                 open loop: R requests a second, latency from the time each was due
 //   --until-refused          a refused connection ends its slot: the server has gone, which is not a failure
 //   --discard                the body is thrown away by the kernel (plain TCP only)
+//   --pieces N               each request in N writes, the head by itself, with Nagle's algorithm on: the 40 ms test
 //
 // Prints one JSON object. Latencies are in milliseconds, from the connect for a connection's first request; "stalled"
 // counts those of 35 ms and more.
@@ -62,7 +63,7 @@ struct slot {
 };
 
 static struct {
-    int port, connections, opening;
+    int port, connections, opening, pieces;
     const char *unix_path, *path, *tls, *tunnel;
     size_t get, post;
     bool is_post, close, resume, once, stay, until_refused, discard;
@@ -232,6 +233,8 @@ static bool sending(struct slot *s) {
             size_t at = s->sent - request_len;
             from = pattern + at % PATTERN;
             len = pattern_piece(at, body - at);
+            size_t each = want.pieces > 1 ? (body + (size_t)want.pieces - 2) / ((size_t)want.pieces - 1) : body;
+            if (len > each - at % each) len = each - at % each;
         }
         ssize_t n = put(s, from, len);
         if (n <= 0) {
@@ -394,7 +397,7 @@ static void dial(struct slot *s) {
     int one = 1;
     s->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (s->fd < 0) { perror("client: socket"); exit(1); }
-    if (address.ss_family == AF_INET) setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (address.ss_family == AF_INET && !want.pieces) setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     s->step = CONNECTING;
     s->wants_out = true;
     s->answered = 0;
@@ -511,6 +514,7 @@ static void read_options(int argc, char **argv) {
         else if (!strcmp(key, "--timeout")) want.timeout = atof(argv[n]);
         else if (!strcmp(key, "--hold")) want.hold = atof(argv[n]) / 1e3;
         else if (!strcmp(key, "--rate")) want.rate = atof(argv[n]);
+        else if (!strcmp(key, "--pieces")) want.pieces = atoi(argv[n]);
         else usage(key);
     }
     if (want.once && !want.requests) want.requests = 1;

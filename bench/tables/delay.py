@@ -1,5 +1,6 @@
-"""The 40 ms test (T2): an origin that leaves Nagle's algorithm on and splits its answers, seen through every peer."""
-from . import load, processes
+"""The 40 ms test (T2): origins and clients that leave Nagle's algorithm on and write in pieces, seen through every peer."""
+from . import load, peers, processes, rates
+from .processes import BUILT, OTHERS, Process
 from .report import interleaved, progress
 from .throughput import start_all, stop_programs
 
@@ -60,3 +61,81 @@ def one(kind, port, tls, seconds):
     """
     shape = ["--connections", 100, "--rate", 1000] if kind == "paced" else ["--connections", int(kind[1:])]
     return load.finish_client(load.client(port, *shape, "--post", 10, "--seconds", seconds, tls="any" if tls else "off"))
+
+
+SIZE = 1000           # bytes of a body
+HOWS = ["length", "chunked", "h2c"]
+FRONTS = {"http": {}, "https": {"key": "ecdsa"}, "h2": {"key": "ecdsa", "h2": True}}
+SITE_PEERS = [*peers.OURS, "lockgate-relay", "haproxy", "nginx"]
+
+
+def forty_ms_sites(report, a):
+    """T2 through sites: answers of endpoints and uploads of clients in 2 to 5 writes with Nagle's algorithm on, HTTP/1 and HTTP/2."""
+    cases = [(how, writes, front) for how in a.hows for writes in a.writes for front in a.fronts]
+    uploads = [("upload", writes, front) for writes in a.uploads for front in a.fronts if front != "h2"]
+    runs = sum(len(programs_of(a.peers, how, front)) for how, _, front in cases + uploads) * len(a.loads)
+    report.head("The 40 ms test (T2) through sites: messages in several writes with Nagle's algorithm on", runs * a.rounds * (a.secs + 0.6))
+    lines = []
+    for how, writes, front in cases + uploads:
+        origin, tcp = start_upload_origin() if how == "upload" else start_pieces(how, writes)
+        programs = start_sites(programs_of(a.peers, how, front), front, how, tcp)
+
+        def measure(name, program):
+            record = {"errors": {}}
+            for kind in a.loads:
+                found = asked_of(kind, program, front, a.secs, writes if how == "upload" else 0)
+                record |= {f"{kind}_p50": found["p50"], f"{kind}_p99": found["p99"]}
+                record["errors"] |= found["errors"]
+                progress(f"{how} {writes} {front} {name} {kind}")
+            return record
+        rows = interleaved(programs, a.rounds, measure)
+        columns = [column for kind in a.loads for column in ((f"{kind} p50 ms", f"{kind}_p50", 2), (f"{kind} p99 ms", f"{kind}_p99", 2))]
+        what = f"uploads in {writes} writes" if how == "upload" else f"answers in {writes} writes, {how}" if writes > 1 else f"answers in one write, {how}"
+        report.cell(f"{what}, clients with {front}", rows, columns)
+        for record in [] if isinstance(rows.get("lockgate", ""), str) else rows["lockgate"]:
+            lines += [[f"{what}, {front}, {kind}", f"{record[f'{kind}_p99']:.1f}"] for kind in a.loads if record.get(f"{kind}_p99", 0) >= 5]
+        stop_programs(programs)
+        origin.stop()
+    if "lockgate" in a.peers:
+        report.plain("Through Lockgate's site, p99 of 5 ms and more", ["where", "ms"], lines or [["nowhere", ""]])
+
+
+def programs_of(names, how, front):
+    """Those that can do it: a relay understands no HTTP/2, and nginx speaks none to endpoints."""
+    left_out = {"lockgate-relay": front == "h2" or how == "h2c", "nginx": how == "h2c"}
+    return [name for name in names if not left_out.get(name)]
+
+
+def start_sites(names, front, how, upstream):
+    endpoint = "h2c" if how == "h2c" else "http1"
+    programs = {}
+    for name in names:
+        relay = name == "lockgate-relay"
+        programs |= start_all([name], upstream=upstream, http=not relay, endpoint=endpoint, **FRONTS[front])
+    return programs
+
+
+def start_pieces(how, writes):
+    """The origin that answers in pieces, and where it is."""
+    port = processes.free_port()
+    process = Process([f"{BUILT}/pieces", "--tcp", str(port), "--writes", str(writes), "--size", str(SIZE), "--how", how], OTHERS, "pieces")
+    if not process.listens(port):
+        raise RuntimeError(f"the origin did not start: {process.said()[-300:]}")
+    return process, f"127.0.0.1:{port}"
+
+
+def start_upload_origin():
+    origin = load.Origin()
+    return origin, origin.tcp
+
+
+def asked_of(kind, program, front, seconds, pieces):
+    """One load, in milliseconds: by our client, or by `lockgate load` where clients speak HTTP/2."""
+    if front == "h2":
+        shape = {"c1": ["-c", 1], "c100": ["-c", 10, "--streams", 10], "paced": ["-c", 10, "--streams", 10, "--rate", 1000]}[kind]
+        found = rates.run(program, f"https://127.0.0.1:{program.port}/{SIZE}", "--http2", "--insecure", "--expect-length", SIZE, "--warm-up", "0s", "-d", f"{seconds}s", *shape)[-1]
+        return {"p50": found.get("p50", 0) / 1e3, "p99": found.get("p99", 0) / 1e3, "errors": found["errors"]}
+    shape = ["--connections", 100, "--rate", 1000] if kind == "paced" else ["--connections", int(kind[1:])]
+    wanted = ["--post", SIZE, "--pieces", pieces] if pieces else ["--get", SIZE]
+    said = load.finish_client(load.client(program.port, *shape, *wanted, "--seconds", seconds, tls="any" if front == "https" else "off"))
+    return {"p50": said["p50"], "p99": said["p99"], "errors": load.errors_of(said)}

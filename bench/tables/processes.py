@@ -21,6 +21,7 @@ REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__f
 BUILT = os.path.abspath(os.environ.get("BENCH_DIR", os.path.join(REPOSITORY, "target", "bench")))
 LOCKGATE = os.path.abspath(os.environ.get("LOCKGATE", os.path.join(REPOSITORY, "target", "release", "lockgate")))
 LOAD = os.path.abspath(os.environ.get("LOCKGATE_LOAD", LOCKGATE))
+PYTHON = sys.executable
 BEFORE = os.environ.get("LOCKGATE_BEFORE") and os.path.abspath(os.environ["LOCKGATE_BEFORE"])
 
 # The layout: the program under test alone on one core, origin and generator on the other.
@@ -78,9 +79,12 @@ def free_port():
 class Process:
     """One program with everything that it forks."""
 
-    def __init__(self, argv, cores, name, env=None, descriptors=None, stdin=subprocess.DEVNULL, stdout=None, cwd=None):
+    def __init__(self, argv, cores, name, env=None, descriptors=None, stdin=subprocess.DEVNULL, stdout=None, cwd=None, cgroup=None):
         def prepare():
             os.sched_setaffinity(0, cores)
+            if cgroup:
+                with open(os.path.join(cgroup, "cgroup.procs"), "w") as f:
+                    f.write(str(os.getpid()))
             if descriptors:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
             _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
@@ -237,8 +241,12 @@ def _clock(pid):
 
 
 def _tasks(pid):
+    return _listed(f"/proc/{pid}/task")
+
+
+def _listed(path):
     try:
-        return os.listdir(f"/proc/{pid}/task")
+        return os.listdir(path)
     except OSError:
         return []
 

@@ -1,8 +1,11 @@
 //! What goes on to an origin: written as it was read, by us and by a second parser, and nothing that was for one
 //! connection, nor anything about who asks that is not ours.
 
+use std::net::IpAddr;
+
 use lockgate_http::asked::asked;
 use lockgate_http::fields::{Field, Fields, Known};
+use lockgate_http::forwarded_for as element;
 use lockgate_http::forwarding::{self, Client, Onward};
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode, framing};
@@ -21,6 +24,23 @@ const HOP_BY_HOP: [&[u8]; 7] = [
     b"transfer-encoding",
     b"upgrade",
 ];
+
+/// Any bytes as an element of X-Forwarded-For.
+pub fn forwarded_for(data: &[u8]) {
+    let Some(ip) = element::address(data) else { return };
+    assert_eq!(ip, ip.to_canonical());
+    // An address is one in every spelling that a proxy may choose for it.
+    let bare = ip.to_string();
+    let (plain, quoted) = match ip {
+        IpAddr::V4(_) => (format!("{bare}:1"), format!("\"{bare}:65535\"")),
+        IpAddr::V6(_) => (format!("[{bare}]:1"), format!("\"[{bare}]\"")),
+    };
+    for spelling in [bare, plain, quoted] {
+        assert_eq!(element::address(spelling.as_bytes()), Some(ip), "{spelling}");
+    }
+    // Nothing in it could be read as a list, or as an address followed by something else.
+    assert!(!data.iter().any(|byte| matches!(byte, b',' | b';' | b' ' | b'=' | b'\\')));
+}
 
 /// Any bytes as the field lines of a request.
 pub fn fields(data: &[u8]) {

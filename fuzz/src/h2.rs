@@ -6,7 +6,7 @@ use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::h1::body::{Decoder, Part};
 use lockgate_http::h1::parse::{self, Progress};
 use lockgate_http::h1::{Limits, encode, framing};
-use lockgate_http::h2::frames::{self, Scanner};
+use lockgate_http::h2::frames::{self, Scanner, Seen as Told};
 use lockgate_http::h2::request::{self, Pseudo};
 use lockgate_http::h2::{response, section};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead, Version};
@@ -193,14 +193,58 @@ type Seen = (u8, u8, u32, u32, Vec<u8>);
 /// Any bytes as the frames of a peer; the first says in what pieces they come.
 pub fn h2_frames(data: &[u8]) {
     let Some((&step, data)) = data.split_first() else { return };
+    blocks(usize::from(step), data);
     for client in [true, false] {
         let scanner = || if client { Scanner::of_client() } else { Scanner::of_server() };
         let whole = seen(scanner(), std::iter::once(data));
-        let expected = plainly(data.get(if client { 24 } else { 0 }..).unwrap_or_default());
+        let expected = plainly(data.get(if client { 24 } else { 0 }..).unwrap_or_default(), client);
         assert_eq!(whole, expected);
         assert_eq!(seen(scanner(), data.chunks(1 + usize::from(step))), whole);
         assert_eq!(seen(scanner(), data.chunks(1)), whole);
     }
+}
+
+/// Field sections are the same in any pieces, and no longer than their frames. So are streams that depend on themselves.
+fn blocks(step: usize, data: &[u8]) {
+    let sections = |size: usize| {
+        let (mut scanner, mut sections, mut left) = (Scanner::of_server(), vec![Vec::new()], 0);
+        let (mut stream, mut dependent) = (0, Vec::new());
+        for piece in data.chunks(size) {
+            scanner.follow(piece, |seen| match seen {
+                Told::Frame(frame) => (left, stream) = (frame.length as usize, frame.stream),
+                Told::Block(piece) => {
+                    left = left.checked_sub(piece.len()).expect("no more than the frame has");
+                    sections.last_mut().expect("one is there").extend_from_slice(piece);
+                }
+                Told::Whole => sections.push(Vec::new()),
+                Told::DependsOnItself => dependent.push(stream),
+            });
+        }
+        (sections, dependent)
+    };
+    let (whole, dependent) = sections(1);
+    assert_eq!(sections(1 + step), (whole, dependent.clone()));
+    assert_eq!(dependent, self_dependent(data));
+}
+
+/// The streams of HEADERS that name their own as the one that they depend on (RFC 7540 §5.3.1).
+fn self_dependent(mut data: &[u8]) -> Vec<u32> {
+    let mut dependent = Vec::new();
+    while let [high, middle, low, kind, flags, a, b, c, d, rest @ ..] = data {
+        let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+        let stream = u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1);
+        let from = usize::from(flags & 0x08 != 0);
+        if *kind == frames::HEADERS
+            && flags & 0x20 != 0
+            && length >= from + 5
+            && let Some([a, b, c, d, _]) = rest.get(from..from + 5)
+            && u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1) == stream
+        {
+            dependent.push(stream);
+        }
+        data = rest.get(length..).unwrap_or_default();
+    }
+    dependent
 }
 
 fn seen<'a>(mut scanner: Scanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Seen> {
@@ -214,13 +258,14 @@ fn seen<'a>(mut scanner: Scanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec
 }
 
 /// The same where all bytes are at hand.
-fn plainly(mut data: &[u8]) -> Vec<Seen> {
+fn plainly(mut data: &[u8], client: bool) -> Vec<Seen> {
     let mut seen = Vec::new();
     while let [high, middle, low, kind, flags, a, b, c, d, rest @ ..] = data {
         let length = u32::from_be_bytes([0, *high, *middle, *low]);
         let stream = u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1);
         let payload = rest.get(..length as usize);
-        let kept = *kind == frames::PRIORITY_UPDATE && length <= 68;
+        let reset = *kind == frames::RST_STREAM && !client;
+        let kept = (reset || *kind == frames::PRIORITY_UPDATE) && length <= 68;
         if payload.is_some() || !kept {
             let payload = if kept { payload.unwrap_or_default() } else { b"" };
             seen.push((*kind, *flags, stream, length, payload.to_vec()));

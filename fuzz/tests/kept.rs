@@ -15,6 +15,7 @@ fn every_kept_input_holds() {
     replay("decode", lockgate_fuzz::decode);
     replay("dns_answer", lockgate_fuzz::dns_answer);
     replay("fields", lockgate_fuzz::fields);
+    replay("forwarded_for", lockgate_fuzz::forwarded_for);
     replay("h1_chunked", lockgate_fuzz::h1_chunked);
     replay("h1_exchange", lockgate_fuzz::h1_exchange);
     replay("h1_request", lockgate_fuzz::h1_request);
@@ -22,6 +23,7 @@ fn every_kept_input_holds() {
     replay("h2_frames", lockgate_fuzz::h2_frames);
     replay("h2_head", lockgate_fuzz::h2_head);
     replay("hpack", lockgate_fuzz::hpack);
+    replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);

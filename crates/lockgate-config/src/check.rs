@@ -11,31 +11,38 @@ use std::time::Duration;
 
 use crate::address::ListenAddr;
 use crate::codes::Code;
-use crate::document::{Branch, Entry, Item, Node, Syntax, Text};
-use crate::keys::{self, By, Key, Kind, Names, Unset};
+use crate::document::{Branch, Entry, Item, Node, Syntax};
+use crate::keys::{self, Key, Kind, Unset};
 use crate::model::{
     Allowance, Cidr, EndpointAddr, Group, HashKey, Host, HttpUrl, LimitKey, MediaRange, Origin, Suite,
     TlsVersion,
 };
-use crate::newcomers;
+use crate::newcomers::{self, Meaning};
 use crate::place::At;
 use crate::report::Report;
 use crate::tunnel_rule::TunnelRule;
 
-use places::{elsewhere, example, join, reading, short};
+use places::{join, nearby, reading};
+use wrong::{misread, unlimited};
 
 pub(crate) use answers::media_range;
-use http::statuses_such_as;
+pub(crate) use expected::expected;
+use expected::{keys_sentence, one_of};
 pub(crate) use http::{WrittenLimit, statuses};
 pub(crate) use tables::{Id, Keyed, Named, is_table_name};
 
 mod answers;
+mod cures;
+mod expected;
 mod files;
 mod http;
+mod networks;
 mod places;
 mod tables;
 mod text;
 mod tunnel;
+mod unquoted;
+mod wrong;
 
 /// A value that fits its key.
 #[derive(Debug, Clone)]
@@ -105,8 +112,27 @@ pub(crate) struct Checked {
 pub(crate) struct Table {
     pub(crate) entries: BTreeMap<&'static str, Checked>,
     pub(crate) key_places: BTreeMap<&'static str, At>,
-    /// Whether a key was not known: what is missing may have been meant by it.
-    pub(crate) strange: bool,
+    pub(crate) strange: Strange,
+}
+
+/// The keys of a table that are not known.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Strange {
+    /// Whether there is one, or lines could not be read: what is missing may have been meant by it.
+    pub(crate) any: bool,
+    /// Whether one of them holds a table.
+    pub(crate) tables: bool,
+    /// The keys that they were meant to be, as far as that is known.
+    meant: Vec<&'static str>,
+    /// Whether any key may have been meant by lines that could not be read.
+    lost: bool,
+}
+
+impl Strange {
+    /// Whether one of `keys` was meant.
+    pub(crate) fn meant_one_of(&self, keys: &[&str]) -> bool {
+        self.lost || self.meant.iter().any(|meant| keys.contains(meant))
+    }
 }
 
 /// Paths of which the absolute form is known, by the file and offset where they were written.
@@ -128,34 +154,39 @@ impl Checker<'_> {
         path: &str,
         at: Option<&At>,
     ) -> Table {
-        let mut table = Table { entries: BTreeMap::new(), key_places: BTreeMap::new(), strange: false };
-        let mut later = false;
+        let lost = self.syntax == Syntax::Damaged;
+        let strange = Strange { any: lost, lost, ..Strange::default() };
+        let mut table = Table { strange, ..Table::default() };
         for (name, entry) in &branch.entries {
             match keys::find(keys, name) {
                 Some(key) => {
                     let value = self.value(&key.kind, &entry.item, &join(path, name));
+                    // A table where none can be was meant as another key.
+                    table.strange.any |=
+                        matches!((&value, &entry.item.node), (Value::Invalid, Node::Table(_)));
                     table.key_places.insert(key.name, entry.key_at.clone());
                     table.entries.insert(key.name, Checked { value, at: entry.item.at.clone() });
                 }
                 None => {
-                    table.strange = true;
-                    later |= self.unknown(keys, name, entry, path);
+                    table.strange.any = true;
+                    table.strange.tables |= matches!(entry.item.node, Node::Table(_));
+                    table.strange.meant.extend(self.unknown(keys, name, entry, path));
                 }
             }
         }
-        // What is missing beside a key that will come later is no mistake of its own.
-        if let (Some(at), false) = (at, later) {
+        if let Some(at) = at {
             self.required(keys, &table, at);
         }
         table
     }
 
     fn required(&mut self, keys: &'static [Key], table: &Table, at: &At) {
-        let missing =
-            |key: &&Key| matches!(key.default, Unset::Required) && !table.entries.contains_key(key.name);
-        if self.syntax == Syntax::Damaged {
-            return;
-        }
+        // What was meant by a strange key is not missing.
+        let missing = |key: &&Key| {
+            matches!(key.default, Unset::Required)
+                && !table.entries.contains_key(key.name)
+                && !table.strange.meant_one_of(&[key.name])
+        };
         for key in keys.iter().filter(missing) {
             let message = format!("`{}` is missing", key.name);
             let cure = format!("add {} = {}", key.name, key.example);
@@ -163,28 +194,40 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports the key; whether it is one that will come later.
-    fn unknown(&mut self, keys: &'static [Key], name: &str, entry: &Entry, path: &str) -> bool {
-        let full = join(path, name);
-        if let Some(cure) = newcomers::later(&full).or_else(|| newcomers::later(&short(path, name))) {
-            let message = format!("`{name}` is not in this version");
-            self.report.push_at(Code::NotYet, &entry.key_at, message, "it will come later", cure);
-            return true;
-        }
-        let names = || keys.iter().map(|key| key.name);
+    /// Reports the key; which one was meant by it, if that is known.
+    fn unknown(
+        &mut self,
+        keys: &'static [Key],
+        name: &str,
+        entry: &Entry,
+        path: &str,
+    ) -> Option<&'static str> {
         let place = reading(path);
-        let cure = if let Some(cure) = newcomers::synonym(name) {
-            cure.to_owned()
-        } else if let Some(near) = newcomers::nearest(name, names()) {
-            format!("did you mean `{near}`?")
-        } else if let Some(other) = elsewhere(name, path) {
-            format!("it belongs in {other}")
-        } else {
-            format!("the keys {place} are {}", names().collect::<Vec<_>>().join(", "))
+        let unknown = format!("no key is called `{name}` {place}");
+        let later = format!("`{name}` is not in this version");
+        let is_path = name.starts_with('/');
+        let meaning = newcomers::meaning(keys, name).filter(|_| !is_path);
+        let (code, message, why, cure) = match meaning {
+            Some(Meaning::Write(cure)) => (Code::UnknownKey, unknown, "unknown key", cure.to_owned()),
+            Some(Meaning::Later(cure)) => (Code::NotYet, later, "it will come later", cure.to_owned()),
+            Some(Meaning::Absent(cure)) => {
+                (Code::NotYet, later, "Lockgate does not do this", cure.to_owned())
+            }
+            None => {
+                let cure = match path {
+                    "" => unquoted::without_section(name, &entry.item),
+                    _ => None,
+                };
+                let cure = cure.unwrap_or_else(|| nearby(keys, name, path));
+                (Code::UnknownKey, unknown, "unknown key", cure)
+            }
         };
-        let message = format!("no key is called `{name}` {place}");
-        self.report.push_at(Code::UnknownKey, &entry.key_at, message, "unknown key", cure);
-        false
+        self.report.push_at(code, &entry.key_at, message, why, cure);
+        match meaning {
+            Some(meaning) => meaning.key(),
+            None if is_path => Some("to"),
+            None => newcomers::nearest(name, keys.iter().map(|key| key.name)),
+        }
     }
 
     pub(crate) fn value(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
@@ -215,8 +258,15 @@ impl Checker<'_> {
             fitting.clone().find(|kind| !matches!(kind, Kind::Word(_))).or_else(|| fitting.clone().next())
         });
         match chosen {
-            Some(Kind::Word(_)) if !kinds.iter().any(|kind| is_word(kind, item)) => {
-                self.unknown_word(whole, item)
+            _ if !kinds.iter().any(|kind| is_word(kind, item)) && unlimited(kinds, &item.node) => {
+                self.wrong_type(whole, item, path)
+            }
+            _ if kinds.iter().any(|kind| is_word(kind, item)) => {
+                chosen.map_or(Value::Invalid, |kind| self.value(kind, item, path))
+            }
+            Some(Kind::Word(_)) => self.unknown_word(whole, item),
+            Some(chosen) if matches!(&item.node, Node::Text(text) if misread(kinds, chosen, text)) => {
+                self.wrong_type(whole, item, path)
             }
             Some(kind) => self.value(kind, item, path),
             None => self.wrong_type(whole, item, path),
@@ -245,26 +295,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A number where a unit belongs: the readings are offered, none is guessed.
-    fn bare(&mut self, kind: &Kind, value: Option<i64>, item: &Item) -> Value {
-        let digits = value.map_or_else(|| "10".to_owned(), |value| value.unsigned_abs().to_string());
-        let cure = match kind {
-            Kind::Size { .. } => {
-                format!("write \"{digits}KB\" (times 1,000 bytes), \"{digits}MB\" or \"{digits}B\"")
-            }
-            Kind::Rate => format!("write \"{digits}KB/s\" or \"{digits}B/s\""),
-            Kind::Percent => format!("write \"{digits}%\""),
-            Kind::Frequency | Kind::Allowance | Kind::Limit => {
-                format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\"")
-            }
-            _ => format!(
-                "write \"{digits}s\" for seconds, \"{digits}ms\" for milliseconds or \"{digits}m\" for minutes"
-            ),
-        };
-        self.report.push_at(Code::Unit, &item.at, "a number without a unit", "which unit is meant?", cure);
-        Value::Invalid
-    }
-
     fn list(&mut self, of: &Kind, least: usize, items: &[Item], whole: &Item, path: &str) -> Value {
         if items.len() < least {
             let cure = format!("write {}", keys_sentence(of));
@@ -276,77 +306,6 @@ impl Checker<'_> {
             Checked { value, at: item.at.clone() }
         });
         Value::List(checked.collect())
-    }
-
-    fn wrong_type(&mut self, kind: &Kind, item: &Item, path: &str) -> Value {
-        if self.told_later(item, path) {
-            return Value::Invalid;
-        }
-        let message = format!("{} cannot stand here", item.node.kind());
-        let why = format!("expected {}", expected(kind));
-        let cure = self.type_cure(kind, item, path);
-        self.report.push_at(Code::WrongType, &item.at, message, why, cure);
-        Value::Invalid
-    }
-
-    /// A table that this version does not have, for a value that will be one later.
-    fn told_later(&mut self, item: &Item, path: &str) -> bool {
-        let Node::Table(branch) = &item.node else { return false };
-        let mut told = false;
-        for (name, entry) in &branch.entries {
-            let Some(cure) = newcomers::later(&short(path, name)) else { continue };
-            let message = format!("`{name}` is not in this version");
-            self.report.push_at(Code::NotYet, &entry.key_at, message, "it will come later", cure);
-            told = true;
-        }
-        told
-    }
-
-    fn type_cure(&self, kind: &Kind, item: &Item, path: &str) -> String {
-        let example = example(path).filter(|example| !example.is_empty());
-        match (&item.node, kind) {
-            (Node::Text(Text { raw, .. }), Kind::List { .. }) => format!("write [{raw:?}]"),
-            (Node::Text(text), _) if !text.is_secret() && text.value.parse::<u64>().is_ok() => {
-                format!("write {} without quotes", text.value)
-            }
-            (Node::Text(text), Kind::Bool | Kind::False) if matches!(&*text.value, "true" | "false") => {
-                format!("write {} without quotes", text.value)
-            }
-            (Node::List(_), Kind::Tables(by, _)) => {
-                let header = path.replace('*', "\"example.com\"");
-                format!("write [{header}.{}], with single brackets", by.sample())
-            }
-            (_, Kind::Word(words)) => format!("write {}", quoted(words)),
-            _ => example.map_or_else(String::new, |example| format!("for example {example}")),
-        }
-    }
-
-    fn unknown_word(&mut self, kind: &Kind, item: &Item) -> Value {
-        let words = words(kind);
-        let Node::Text(text) = &item.node else { return Value::Invalid };
-        let near = newcomers::other_word(&words, &text.value)
-            .or_else(|| newcomers::nearest(&text.value, words.iter().copied()))
-            .filter(|_| !text.is_secret());
-        if let Some(cure) = newcomers::later_word(&words, &text.value).filter(|_| !text.is_secret()) {
-            let message = format!("{:?} is not in this version", text.raw);
-            self.report.push_at(Code::NotYet, &item.at, message, "it will come later", cure);
-            return Value::Invalid;
-        }
-        let number = !text.is_secret() && fits_integer(kind) && text.value.parse::<u64>().is_ok();
-        let cure = match near {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None if number => format!("write {} without quotes", text.value),
-            None => format!("write {}", expected(kind)),
-        };
-        let message = format!("{:?} is not known here", text.raw);
-        self.report.push_at(
-            Code::UnknownWord,
-            &item.at,
-            message,
-            format!("expected {}", expected(kind)),
-            cure,
-        );
-        Value::Invalid
     }
 }
 
@@ -392,106 +351,6 @@ fn has_unit(kind: &Kind) -> bool {
             | Kind::Allowance
             | Kind::Limit
     )
-}
-
-fn fits_integer(kind: &Kind) -> bool {
-    matches!(kind, Kind::Either(kinds) if kinds.iter().any(|kind| matches!(kind, Kind::Integer { .. })))
-}
-
-fn words(kind: &Kind) -> Vec<&'static str> {
-    match kind {
-        Kind::Word(words) => words.to_vec(),
-        Kind::Either(kinds) => kinds.iter().flat_map(words).collect(),
-        _ => Vec::new(),
-    }
-}
-
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ")
-}
-
-fn one_of(numbers: &[u64]) -> String {
-    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// What a value may be, as one phrase.
-pub(crate) fn expected(kind: &Kind) -> String {
-    match kind {
-        Kind::False => "false".to_owned(),
-        Kind::Bool => "true or false".to_owned(),
-        Kind::Integer { min, max: 1_000_000_000 } => format!("a number from {min}"),
-        Kind::Integer { min, max } => format!("a number from {min} to {max}"),
-        Kind::Duration { .. } => "a duration such as \"10s\"".to_owned(),
-        Kind::Size { .. } => "a size such as \"100MB\"".to_owned(),
-        Kind::Word(words) => quoted(words),
-        Kind::Name => "a name".to_owned(),
-        Kind::Host => "a host name".to_owned(),
-        Kind::Path => "a path".to_owned(),
-        Kind::Pattern => "a path or pattern".to_owned(),
-        Kind::LogFile => "the path of a file".to_owned(),
-        Kind::FormattedLog => "the path of a file".to_owned(),
-        Kind::Listener => "an address to listen on".to_owned(),
-        Kind::Endpoint => "an address".to_owned(),
-        Kind::Target => "an address or \"pool:NAME\"".to_owned(),
-        Kind::Ip => "an IP address".to_owned(),
-        Kind::SiteHost => "a host".to_owned(),
-        Kind::Rate => "a rate such as \"10KB/s\"".to_owned(),
-        Kind::Percent => "a share such as \"20%\"".to_owned(),
-        Kind::Frequency => "a rate such as \"20/s\"".to_owned(),
-        Kind::Allowance => "a rate such as \"20/s burst 200\"".to_owned(),
-        Kind::Limit => "a limit such as \"20/s per client burst 40\"".to_owned(),
-        Kind::LimitKey => "\"client\", \"route\" or \"header:NAME\"".to_owned(),
-        Kind::HashKey => "\"client\", \"sni\", \"header:NAME\" or \"cookie:NAME\"".to_owned(),
-        Kind::StickyKey => "\"cookie:NAME\" or \"tls-session\"".to_owned(),
-        Kind::Statuses { from } => format!("statuses such as {}", statuses_such_as(*from)),
-        Kind::OneOf(numbers) => format!("one of {}", one_of(numbers)),
-        Kind::UrlPath => "the path of a URL".to_owned(),
-        Kind::Method => "a method".to_owned(),
-        Kind::Line | Kind::Body | Kind::FieldValue => "a text".to_owned(),
-        Kind::Template => "a path or URL with placeholders".to_owned(),
-        Kind::FileName => "the name of a file".to_owned(),
-        Kind::InsidePath => "the path of a file in `root`".to_owned(),
-        Kind::TryPath => "a path to look for in `root`".to_owned(),
-        Kind::MediaType => "a media type such as \"text/html\"".to_owned(),
-        Kind::CachePolicy => "a time such as \"1h\", \"no-cache\" or \"no-store\"".to_owned(),
-        Kind::Age => "a time such as \"30d\" or \"1y\"".to_owned(),
-        Kind::MediaRange => "a media type such as \"text/html\" or \"text/*\"".to_owned(),
-        Kind::HttpUrl => "a URL such as \"http://127.0.0.1:9000/motd\"".to_owned(),
-        Kind::Origin => "an origin such as \"https://app.example.com\"".to_owned(),
-        Kind::Token => "a word such as \"utf-8\"".to_owned(),
-        Kind::RequestField => "the name of a field such as \"remote-user\"".to_owned(),
-        Kind::TunnelRule => "a target such as \"*.example.com:443\" or \"10.1.0.0/16:22\"".to_owned(),
-        Kind::Network => "a network such as \"10.0.0.0/8\"".to_owned(),
-        Kind::Version => "\"1.2\" or \"1.3\"".to_owned(),
-        Kind::Suite => "a cipher suite".to_owned(),
-        Kind::Group => "a key exchange group".to_owned(),
-        Kind::List { of, .. } => format!("a list of which each is {}", expected(of)),
-        Kind::Table(keys) => {
-            format!("a table of {}", keys.iter().map(|key| key.name).collect::<Vec<_>>().join(", "))
-        }
-        Kind::Tables(By::Address, _) => "a table for each address".to_owned(),
-        Kind::Tables(By::Site, _) => "a table for each host".to_owned(),
-        Kind::Tables(By::Path, _) => "a table for each path".to_owned(),
-        Kind::Tables(By::Name, _) => "a table for each name".to_owned(),
-        Kind::Map(Names::Errors, of, _) => format!("a table of statuses, each with {}", expected(of)),
-        Kind::Map(Names::Attributes, of, _) => format!("a table of attributes, each with {}", expected(of)),
-        Kind::Map(Names::Cached, of, _) => {
-            format!("a table of paths and media types, each with {}", expected(of))
-        }
-        Kind::Map(Names::FileTypes, of, _) => {
-            format!("a table of endings and paths, each with {}", expected(of))
-        }
-        Kind::Map(Names::Servers, of, _) => {
-            format!("a table of names of servers, each with {}", expected(of))
-        }
-        Kind::Map(Names::Protocols, of, _) => format!("a table of protocols, each with {}", expected(of)),
-        Kind::Map(_, of, _) => format!("a table of names of fields, each with {}", expected(of)),
-        Kind::Either(kinds) => kinds.iter().map(expected).collect::<Vec<_>>().join(", or "),
-    }
-}
-
-fn keys_sentence(kind: &Kind) -> String {
-    format!("at least one entry: {}", expected(kind))
 }
 
 #[cfg(test)]

@@ -33,12 +33,12 @@ macro_rules! codes {
 }
 
 codes! {
-    Syntax "E0001" "The file is not TOML at this place.";
+    Syntax "E0001" "The file is not TOML at this place, or is one of another server.";
     Duplicate "E0002" "A key, or the path of a redirect, is written twice; both places are named.";
     FileUnreadable "E0003" "A configuration file, or a file of redirects, cannot be read, or is not UTF-8.";
     IncludedTwice "E0004" "A file is included twice, or includes itself.";
     UnknownKey "E0010" "No key has this name.";
-    NotYet "E0011" "The key or value is known, but not in this version.";
+    NotYet "E0011" "The key or value is known, but not in this version: what to do today is told.";
     WrongType "E0012" "The value has another type than the key: a number for a string, for example.";
     Unit "E0013" "A duration, a size, a rate or a share has no unit, or one that is not known.";
     OutOfRange "E0014" "A number, a duration or a size is too small or too large.";
@@ -66,7 +66,7 @@ codes! {
     NoVerb "E0037" "A site or path has none of `proxy`, `root`, `redirect` and `respond`.";
     UnknownPool "E0038" "No `[pool.NAME]` has this name.";
     BadField "E0039" "The name or value of a field cannot be sent, or the field is not to be changed.";
-    BadPlaceholder "E0040" "A placeholder in braces stands for nothing there.";
+    BadPlaceholder "E0040" "A placeholder stands for nothing there, or is one of another server, such as `$host`.";
     BadLimit "E0041" "A rate limit, or its `per`, cannot be read.";
     Disagree "E0042" "Two tables on one address disagree about what comes before the host is known, or two access logs about what one file holds.";
     SameEndpoint "E0043" "A pool has the same endpoint twice; both places are named.";
@@ -76,9 +76,12 @@ codes! {
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";
-    LeftAsItIs "W0004" "A `${…}` that is neither `env:` nor `file:`, or an unknown `{…}`, is kept as text.";
+    LeftAsItIs "W0004" "A `${…}` that is neither `env:` nor `file:`, an unknown `{…}` or a placeholder of another server is kept as text.";
     UnusedPool "W0005" "Nothing uses the pool.";
     OpenProxy "W0006" "A proxy asks nobody for a password, and everybody may come.";
+    MetadataReachable "W0007" "Tunnels may lead to the metadata service of a cloud, which gives away credentials.";
+    PlainOnHttps "W0008" "A site speaks plain HTTP on port 443, where browsers expect TLS.";
+    OnlyRoot "W0009" "A site answers `/` itself and nothing below it.";
     CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
     KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
     KeyMismatch "E0103" "The private key belongs to another certificate.";
@@ -104,9 +107,18 @@ codes! {
     Unreachable "W0106" "No request can reach the route or the site.";
     CertificateElsewhere "W0107" "No certificate of a site has one of its hosts, so clients refuse it or are refused.";
     RootMissing "W0108" "A `root` is not there, or cannot be read: its requests are answered with errors until it is.";
+    NotExamined "W0109" "`check` or HUP could not look at something that the start can, for want of permission.";
+    Unresolved "W0110" "A name has no address now: its endpoint is not used until it has.";
 }
 
 impl Code {
+    /// Whether it is about something outside of the configuration: a file that it names, a user, an address.
+    pub fn is_of_machine(self) -> bool {
+        let meanings = [Code::TlsUnusable, Code::Ambiguous, Code::Unreachable, Code::CertificateElsewhere];
+        let id = self.id();
+        (id.starts_with("E01") || id.starts_with("W01")) && !meanings.contains(&self)
+    }
+
     /// Whether it stops the start.
     pub fn severity(self) -> Severity {
         if self.id().starts_with('W') { Severity::Warning } else { Severity::Error }

@@ -12,9 +12,11 @@ use toml::de::{DeTable, DeValue};
 
 use crate::codes::Code;
 use crate::environment::Environment;
+use crate::newcomers;
 use crate::place::{At, Source};
 use crate::references;
 use crate::report::Report;
+use crate::syntax;
 
 /// A value and its place.
 #[derive(Debug, Clone)]
@@ -101,6 +103,10 @@ pub(crate) enum Syntax {
 pub(crate) fn parse(source: &Arc<Source>, env: &Environment, report: &mut Report) -> (Branch, Syntax) {
     let text = source.text.as_str();
     let (table, errors) = DeTable::parse_recoverable(text);
+    let slip = errors.iter().any(|error| error.message() != "duplicate key");
+    if slip && other_language(source, report) {
+        return (Branch::default(), Syntax::Damaged);
+    }
     let mut broken = BrokenLines::of(text);
     let (mut pairs, mut syntax_errors) = (0, 0);
     let mut reopened = 0..0;
@@ -194,16 +200,26 @@ fn quoted(key: &str) -> String {
 }
 
 fn syntax(report: &mut Report, at: &At, message: &str) {
-    let cure = match message {
-        m if m.starts_with("string values must be quoted") => {
-            "put text in double quotes: proxy = \"127.0.0.1:3000\""
-        }
-        m if m.starts_with("cannot extend value of type inline table") => {
-            "write the key inside the braces, or the whole table with a [header]"
-        }
-        _ => "",
+    let text = &at.source.text;
+    let start = text[..at.span.start].rfind('\n').map_or(0, |newline| newline + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let slip = syntax::slip(line, at.span.start - start, message);
+    let at = match slip.span {
+        Some(span) => &At::new(&at.source, start + span.start..start + span.end),
+        None => at,
     };
-    report.push_at(Code::Syntax, at, "this is not TOML", message.replace('`', "\""), cure);
+    let why = slip.why.map_or_else(|| message.replace('`', "\""), str::to_owned);
+    report.push_at(Code::Syntax, at, "this is not TOML", why, slip.cure);
+}
+
+/// One mistake for a whole text in another language.
+fn other_language(source: &Arc<Source>, report: &mut Report) -> bool {
+    let Some(found) = newcomers::recognise(&source.text) else { return false };
+    let message = format!("this looks like {}", found.name);
+    let cure = format!("in Lockgate this is for example\n{}\nand docs/config.md has all keys", found.example);
+    let at = At::new(source, found.span);
+    report.push_at(Code::Syntax, &at, message, "Lockgate reads TOML", cure);
+    true
 }
 
 /// Where the key that is repeated at `second` was first written.

@@ -63,6 +63,20 @@ impl Environment {
         }
     }
 
+    /// As [`Self::read`], of what a configuration names: a FIFO would be waited for until somebody writes to it, and it
+    /// can be read but once. What was opened by whoever started us (`/dev/stdin`, `/dev/fd/3`) may be one.
+    pub(crate) fn read_file(&self, path: &Path) -> io::Result<String> {
+        let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"].iter().any(|given| path.starts_with(given));
+        if self.open && !opened && !self.files.contains_key(path) {
+            let kind = std::fs::metadata(path)?.file_type();
+            if !kind.is_file() {
+                let what = if kind.is_dir() { "a folder" } else { "a FIFO, a socket or a device" };
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("it is {what}, not a file")));
+            }
+        }
+        self.read(path)
+    }
+
     /// The path from the root on.
     pub(crate) fn absolute(&self, path: &Path) -> PathBuf {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -193,6 +207,20 @@ mod tests {
         assert_eq!(env.glob(Path::new("/a/*.pem")), [PathBuf::from("/a/x.pem")]);
         assert_eq!(env.glob(Path::new("/*/*/*.pem")), [PathBuf::from("/a/b/y.pem")]);
         assert_eq!(env.glob(Path::new("/etc/*")), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_fifo_or_folder_that_a_configuration_names_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let fifo = dir.path().join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        for (path, why) in [(&*fifo, "a FIFO"), (dir.path(), "a folder")] {
+            let error = Environment::process().read_file(path).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        let file = dir.path().join("file");
+        std::fs::write(&file, "text").unwrap();
+        assert_eq!(Environment::process().read_file(&file).unwrap(), "text");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Written {
     pub(crate) syntax: Syntax,
     /// The main file, for mistakes that belong to the whole.
     pub(crate) main: Arc<Source>,
+    /// Every file that could be read, the main file first.
+    pub(crate) sources: Vec<Arc<Source>>,
 }
 
 /// More files than this are a pattern that was not meant.
@@ -30,9 +32,10 @@ pub(crate) fn read(text: &str, name: &Path, env: &Environment, report: &mut Repo
     let path = env.absolute(name);
     let dir = path.parent().map_or_else(|| env.absolute(Path::new("")), Path::to_owned);
     let main = Arc::new(Source { name: name.to_owned(), dir, order: 0, text: text.to_owned() });
-    let mut files = Files { env, report, seen: BTreeSet::from([path]), syntax: Syntax::Whole };
+    let mut files =
+        Files { env, report, seen: BTreeSet::from([path]), syntax: Syntax::Whole, sources: Vec::new() };
     let root = files.tree(&main);
-    Written { root, syntax: files.syntax, main }
+    Written { root, syntax: files.syntax, main, sources: files.sources }
 }
 
 struct Files<'a> {
@@ -40,11 +43,13 @@ struct Files<'a> {
     report: &'a mut Report,
     seen: BTreeSet<PathBuf>,
     syntax: Syntax,
+    sources: Vec<Arc<Source>>,
 }
 
 impl Files<'_> {
     /// One file, with those that it includes merged in.
     fn tree(&mut self, source: &Arc<Source>) -> Branch {
+        self.sources.push(Arc::clone(source));
         let (mut root, syntax) = document::parse(source, self.env, self.report);
         if syntax == Syntax::Damaged {
             self.syntax = Syntax::Damaged;
@@ -98,7 +103,7 @@ impl Files<'_> {
         let name = shown_name(path, from, at);
         let dir = path.parent().unwrap_or(&from.dir).to_owned();
         let order = self.seen.len() - 1;
-        match self.env.read(path) {
+        match self.env.read_file(path) {
             Ok(text) => Some(Arc::new(Source { name, dir, order, text })),
             Err(error) => {
                 let message = format!("{} cannot be read", name.display());

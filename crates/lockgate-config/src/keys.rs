@@ -230,10 +230,10 @@ impl Kind {
 }
 
 use Kind::{
-    Bool, Duration, Either, Endpoint, False, FormattedLog, Integer, List, Listener, LogFile, Map, Name, Path,
-    Pattern, Percent, Size, Table, Tables, Word,
+    Bool, Duration, Either, Endpoint, False, FormattedLog, Host, Integer, List, Listener, LogFile, Map, Name,
+    Path, Pattern, Percent, Size, Table, Tables, Word,
 };
-use Unset::{Absent, Is, Within};
+use Unset::{Absent, Is, Required, Within};
 
 const COUNT: Kind = Integer { min: 1, max: 1_000_000_000 };
 const AT_LEAST_1MS: Kind = Duration { min: 1 };
@@ -269,22 +269,31 @@ pub(crate) const ROOT: &[Key] = &[
         Path,
         Absent("nothing is kept"),
         r#""/var/lib/lockgate""#,
-        "The folder in which the last good configuration is kept.",
+        "The folder in which the last good configuration is kept: every start that succeeds writes it to `last-good.toml`, included \
+         files merged, paths made absolute, `${…}` as written. Nothing reads it by itself; a start that fails names it. To go back, run \
+         `lockgate run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
     ),
     Key::new(
         "trusted",
         List { of: &Kind::Network, least: 0 },
         Is("[]"),
         r#"["10.0.0.0/8"]"#,
-        "The networks and addresses whose PROXY headers are believed, where `accept_proxy` says that there are any.",
+        "The networks and addresses of proxies in front of Lockgate. What they say of their clients is believed: PROXY headers, where \
+         `accept_proxy` says that there are any, and `X-Forwarded-For`, `-Proto`, `-Host`, `Forwarded` and `X-Request-Id` of \
+         requests. The client is then the last address in `X-Forwarded-For` that is not itself trusted; it may have a port, \
+         brackets and quotes. Where a trusted proxy names no address (`unknown`), the client is unknown: `allow` and `deny` refuse \
+         it, limits and hashes take all unknown clients for one, and the log says `unknown`. From all others these fields are \
+         removed and made anew. `Proxy` is always removed. Other fields of this kind are passed on as they come, from \
+         everybody (`X-Real-IP`, `X-Forwarded-Port`, `-Prefix` and `-User`, `X-Original-URL`): where an application believes one, \
+         remove or set it by `request_headers`.",
     ),
     Key::new(
         "metrics",
-        Either(&[False, Listener]),
+        Either(&[False, Listener, Table(METRICS)]),
         FALSE,
         r#""127.0.0.1:9090""#,
         "Where `/metrics`, `/top`, `/health` and `/ready` are served, in plain HTTP: `\"ADDR:PORT\"` or \
-         `\"unix:PATH\"`.",
+         `\"unix:PATH\"`. The short form is the value of `at`.",
     ),
     Key::new(
         "access_log",
@@ -341,7 +350,8 @@ pub(crate) const ROOT: &[Key] = &[
         "What one client connection may ask for over HTTP/2, which sites speak as `protocols` says. A client that sends \
          more resets or control frames than an honest one needs is disconnected (GOAWAY with ENHANCE_YOUR_CALM), counted \
          (`lockgate_http2_violations_total`, by reason) and logged with the cause. What else holds: a field section is \
-         bounded by `limits.head` and `limits.fields` (431), CONTINUATION by the frames that one of that length needs; \
+         bounded by `limits.head` and `limits.fields` (431, and the connection ends where it is several times as large), those of all open requests of a connection together by 1MB as they \
+         are decoded (REFUSED_STREAM, and the request may be sent again), CONTINUATION by the frames that one of that length needs; \
          DATA of a few bytes by the memory that `connection_window` stands for, and it ends the connection when \
          nobody takes it; the windows begin at 64KiB for a body and 1MiB for all, and grow while endpoints take what comes. A client \
          that does not read our answers to its frames is not read either. One that does not open its windows, or does \
@@ -423,6 +433,20 @@ pub(crate) const ROOT: &[Key] = &[
     .inside(r#"proxy = "127.0.0.1:3000""#),
 ];
 
+const METRICS: &[Key] = &[
+    Key::new("at", Listener, Required, r#""127.0.0.1:9090""#, "The address, or the path of a Unix socket."),
+    Key::new(
+        "hosts",
+        List { of: &Host, least: 0 },
+        Is("[]"),
+        r#"["metrics.example.com"]"#,
+        "Names under which it may be asked over TCP, beside IP addresses, `localhost` and the names of this machine. \
+         Requests for other hosts, and those that pages of other hosts make, are answered with 421: a page could \
+         have its own name lead here and read the answers.",
+    )
+    .with(r#"at = "127.0.0.1:9090""#),
+];
+
 const LOG_KIND: Kind = Either(&[False, Word(&["stdout", "stderr"]), FormattedLog, Table(ACCESS_LOG)]);
 
 const ACCESS_LOG: &[Key] = &[
@@ -447,7 +471,8 @@ const ACCESS_LOG: &[Key] = &[
         Bool,
         FALSE,
         "true",
-        "Whether client addresses are shortened before they are written.",
+        "Whether client addresses are shortened before they are written, to /24 and /48. In `/top` and the metrics they \
+         are then too: networks in the place of clients.",
     ),
     Key::new(
         "rotate",
@@ -505,14 +530,28 @@ const LIMITS: &[Key] = &[
         Either(&[Word(&["auto"]), COUNT]),
         Is(r#""auto""#),
         "20000",
-        "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised at start.",
+        "Client connections at once. `\"auto\"` follows from the descriptor limit, which is raised at start: what is not kept \
+         for listeners, logs and files is divided between clients and sockets towards endpoints, so that each connection can \
+         have one. More is allowed, but an eighth is always left for endpoints; the line `ready` says how many there are of \
+         both. Where no place is left, connections are closed for clients that wait (`lockgate_connections_evicted_total`): of clients \
+         that have more than all places divided by the clients those without a request or before their first byte for 2 s, then those \
+         whose handshake or head is not whole; then those without a request for 2 s of other clients; then, again of clients that \
+         have more, those whose exchange has stood still for 2 s; at last those that are without a request for less. Of one kind the \
+         clients that have most come first. Over HTTP/2 it is GOAWAY. Tunnels and relays are not closed. Sockets towards endpoints are limited as well, idle ones included: where \
+         there is none, the longest idle one of any pool is closed, and else a request or relay waits for one, at most for the \
+         `queue.wait` of its pool (2 s for tunnels), and is then 503 with the cause `limit`. For those that wait exchanges end that have \
+         stood still for 2 s, of the clients that have more than their part (`lockgate_upstream_sockets_preempted_total`). Streams \
+         of HTTP/2 use no more than a share: while a client's requests have as many sockets as are left for all others, and more \
+         than 6, its further streams wait. A client is \
+         an address (IPv6: one /64), after the PROXY header where that is accepted; addresses in `trusted` and clients of Unix \
+         sockets have no share.",
     ),
     Key::new(
         "per_client",
         Either(&[OFF, COUNT]),
         Is(r#""off""#),
         "100",
-        "Connections at once from one client address (IPv6: one /64). As many more wait for a place, at most for \
+        "Connections at once from one client address (IPv6: one /64), whether or not places are scarce. As many more wait for a place, at most for \
          `timeouts.handshake`; what comes on top is closed. Over HTTP/2 each has as many requests at once as \
          `http2.streams` says.",
     ),
@@ -521,7 +560,19 @@ const LIMITS: &[Key] = &[
         COUNT,
         Is("1024"),
         "256",
-        "TLS handshakes at once; more wait, at most for `timeouts.handshake`.",
+        "TLS handshakes that are computed at once; more wait, at most for `timeouts.handshake`, and clients take turns. \
+         One that waits for its client is not among them.",
+    ),
+    Key::new(
+        "memory",
+        Either(&[Word(&["auto", "off"]), Size { min: 16_000_000, max: u64::MAX }]),
+        Is(r#""auto""#),
+        r#""512MB""#,
+        "Memory of the process, with what the kernel holds for its connections. `\"auto\"` is 80 % of the cgroup's \
+         limit (`memory.max` or `memory.high`, whichever is less); where that has none, half of the machine's memory. \
+         From 60 % of it on nothing is kept for later, and answers are not compressed; from 85 % on new connections \
+         and requests wait, and clients that hold most and take nothing are disconnected (cause `limit`, detail \
+         `memory`), but for those in `trusted`.",
     ),
     Key::new(
         "head",

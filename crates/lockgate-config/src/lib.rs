@@ -31,13 +31,14 @@ mod references;
 mod report;
 mod resolve;
 mod schema;
+mod syntax;
 mod tunnel_rule;
 mod units;
 
 pub use address::NotCidr;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
-pub use load::{Loaded, load, load_in, parse_str, parse_str_in};
+pub use load::{Draft, Loaded, load, load_in, parse_str, parse_str_in, read};
 pub use model::*;
 pub use place::At;
 pub use redirect_map::{MapMistake, MapProblem, Moved, parse_redirects};

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::check::{Absolute, Checker};
 use crate::codes::Code;
 use crate::environment::Environment;
 use crate::model::Config;
-use crate::place::At;
+use crate::place::{At, Source};
 use crate::report::Report;
 use crate::{include, keys, merged, resolve};
 
@@ -36,6 +37,39 @@ impl Loaded {
     }
 }
 
+/// A configuration as it was written, right or wrong.
+#[derive(Debug)]
+pub struct Draft {
+    loaded: Loaded,
+    report: Report,
+    texts: Vec<Arc<Source>>,
+}
+
+impl Draft {
+    /// Every mistake in it, and the warnings.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// What could be understood of it: with mistakes it lacks what they are in, and is only to be looked at.
+    pub fn understood(&self) -> &Loaded {
+        &self.loaded
+    }
+
+    /// The texts of all its files, in the order in which they were read.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|source| source.text.as_str())
+    }
+
+    /// The configuration, if it may run.
+    ///
+    /// # Errors
+    /// Every mistake in it, with the warnings.
+    pub fn finish(self) -> Result<Loaded, Report> {
+        if self.report.has_errors() { Err(self.report) } else { Ok(self.loaded) }
+    }
+}
+
 /// Reads a configuration file and all that it includes.
 ///
 /// # Errors
@@ -49,8 +83,20 @@ pub fn load(path: &Path) -> Result<Loaded, Report> {
 /// # Errors
 /// As `load`.
 pub fn load_in(path: &Path, env: &Environment) -> Result<Loaded, Report> {
+    read_in(path, env)?.finish()
+}
+
+/// Reads a configuration file and all that it includes, with mistakes or without.
+///
+/// # Errors
+/// When the file itself cannot be read.
+pub fn read(path: &Path) -> Result<Draft, Report> {
+    read_in(path, &Environment::process())
+}
+
+fn read_in(path: &Path, env: &Environment) -> Result<Draft, Report> {
     match env.read(&env.absolute(path)) {
-        Ok(text) => parse_str_in(&text, path, env),
+        Ok(text) => Ok(draft(&text, path, env)),
         Err(error) => {
             let mut report = Report::new();
             let message = format!("{} cannot be read", path.display());
@@ -74,15 +120,17 @@ pub fn parse_str(text: &str, name: &Path) -> Result<Loaded, Report> {
 /// # Errors
 /// As `load`.
 pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded, Report> {
+    draft(text, name, env).finish()
+}
+
+fn draft(text: &str, name: &Path, env: &Environment) -> Draft {
     let mut report = Report::new();
     let written = include::read(text, name, env, &mut report);
     let mut checker = Checker { report: &mut report, syntax: written.syntax, absolute: Absolute::default() };
     let root = checker.table(keys::ROOT, &written.root, "", None);
     let absolute = checker.absolute;
     let config = resolve::resolve(&root, &written, env, &mut report);
-    if report.has_errors() {
-        return Err(report);
-    }
     let merged = merged::toml(&written.root, &absolute);
-    Ok(Loaded { config, warnings: report, merged, places: root.key_places })
+    let loaded = Loaded { config, warnings: report.clone(), merged, places: root.key_places };
+    Draft { loaded, report, texts: written.sources }
 }

@@ -47,7 +47,7 @@ pub struct Config {
     /// Whose PROXY headers are believed.
     pub trusted: Vec<Cidr>,
     /// Where metrics and health are served.
-    pub metrics: Option<ListenAddr>,
+    pub metrics: Option<Metrics>,
     /// The connection log.
     pub access_log: Option<AccessLog>,
     /// Those of sites that have one of their own, each once, and none of them in a file of another.
@@ -87,6 +87,15 @@ pub enum Workers {
     Auto,
     /// That many, at most 1,024.
     Count(NonZeroUsize),
+}
+
+/// Where metrics and health are served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metrics {
+    /// The address.
+    pub at: ListenAddr,
+    /// Names under which it may be asked, beside addresses and those of the machine.
+    pub hosts: Vec<String>,
 }
 
 /// The log of connections and requests.
@@ -175,6 +184,17 @@ pub struct Drain {
     pub deadline: Duration,
 }
 
+/// How much memory the process may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// What the cgroup or the machine allow.
+    Auto,
+    /// As much as it takes.
+    Off,
+    /// So many bytes.
+    Bytes(u64),
+}
+
 /// Limits that hold for the process, not per worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -184,6 +204,8 @@ pub struct Limits {
     pub per_client: Option<usize>,
     /// TLS handshakes at once.
     pub handshakes: usize,
+    /// Memory of the process.
+    pub memory: Memory,
     /// The bytes of a head: request or status line and fields.
     pub head: u64,
     /// The fields of a head.
@@ -294,8 +316,23 @@ pub struct CertFiles {
     pub key: Option<PathBuf>,
     /// An OCSP response in DER, stapled as it is.
     pub ocsp: Option<PathBuf>,
-    /// Where it was written.
+    /// Where the chain was written.
     pub at: At,
+    /// Where `key` was written.
+    pub key_at: Option<At>,
+    /// Where `ocsp` was written.
+    pub ocsp_at: Option<At>,
+    /// How the chain was named.
+    pub named: Named,
+}
+
+/// How the file of a certificate was named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// By its path.
+    ByPath,
+    /// By a pattern, which other files may match too.
+    ByPattern,
 }
 
 /// Session tickets.

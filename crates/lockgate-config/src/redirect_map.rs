@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::newcomers::placeholders;
 use crate::pattern::{Pattern, PatternError};
 
 /// One line of a file of redirects.
@@ -201,6 +202,9 @@ fn target(text: &str, below: bool) -> Result<(), &'static str> {
             text.get(scheme.len()..).unwrap_or_default().split(['/', '?', '#']).next().unwrap_or_default()
         }
     };
+    if placeholders::foreign(text).is_some() {
+        return Err("it has a placeholder of another server");
+    }
     if host.contains("{*}") || host.contains("{query}") {
         return Err("part of the request would be part of the host: write a `/` before it");
     }
@@ -274,6 +278,8 @@ mod tests {
             ("/a/* https://{*}/", "https://{*}/", None),
             ("/a/* https://a.b{*}", "https://a.b{*}", None),
             ("/a /a", "/a", Some(MapProblem::To("it leads to itself"))),
+            ("/a/* /b/$1", "/b/$1", Some(MapProblem::To("it has a placeholder of another server"))),
+            ("/a https://a.b$request_uri", "https://a.b$request_uri", None),
         ] {
             let text = format!("/first /b\n{line}\n");
             let mistakes = parse_redirects(&text).unwrap_err();

@@ -135,7 +135,8 @@ proxy = "unix:/run/app.sock"
 ```
 
 `lockgate check` reads it and starts nothing; `lockgate check --json` tells programs what is wrong. An editor that
-knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json).
+knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json): in those that use taplo the first line
+`#:schema /path/to/lockgate.schema.json` names it.
 
 ## Rules
 
@@ -151,7 +152,8 @@ knows JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.jso
    file, without its last line break. What is not there is an error. `$` has no other meaning, and what was brought in
    is never printed and not kept in `state`.
 7. `include` merges more files: a `[section]` may be spread over several, the table of one site or listener may not.
-8. An unknown key is an error, with what was probably meant.
+8. An unknown key is an error, with what was probably meant: slips, and the names of nginx, HAProxy, Caddy, Apache and
+   Traefik. What will come later, and what Lockgate does not do, is told with what to do today (`E0011`).
 9. All mistakes are told at once, each with code, file, line, column, cause and cure.
 
 ## HTTP/2 and gRPC
@@ -173,6 +175,9 @@ endpoints = ["10.0.0.1:50051", "10.0.0.2:50051"]
 protocol = "h2c"                       # "h2" beside tls = {}
 health = { grpc = "shop.Cart" }
 ```
+
+Calls that meet an answer which is none of gRPC (an error, `respond`, a redirect, a denial of `auth.forward`) end with the `grpc-status`
+of its status, as gRPC maps them, unless `headers` set one.
 
 Without TLS, for clients inside a network that begin with HTTP/2 (prior knowledge), and for all others:
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::codes::Code;
 use crate::environment::Environment;
+use crate::newcomers::placeholders;
 use crate::place::At;
 use crate::report::Report;
 
@@ -66,8 +67,15 @@ fn left_as_it_is(report: &mut Report, after: &str, at: &At) {
     let name = end.and_then(|end| after.get(..end)).unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let cure = match name {
-        name if !name.is_empty() && name.chars().all(plain) => format!("write ${{env:{name}}}"),
-        _ => "only ${env:NAME} and ${file:PATH} are replaced".to_owned(),
+        name if name.is_empty() || !name.chars().all(plain) => {
+            "only ${env:NAME} and ${file:PATH} are replaced".to_owned()
+        }
+        name => match placeholders::ours(name).filter(|_| name.chars().any(char::is_lowercase)) {
+            Some(ours) => format!(
+                "write {{{ours}}} for that of a request, ${{env:{name}}} for a variable of the environment"
+            ),
+            None => format!("write ${{env:{name}}}"),
+        },
     };
     let why = "it is neither ${env:NAME} nor ${file:PATH}";
     report.push_at(Code::LeftAsItIs, at, "`${…}` is kept as text", why, cure);
@@ -81,7 +89,7 @@ fn resolve(reference: Reference<'_>, dir: &Path, env: &Environment) -> Result<St
             why: why.to_owned(),
             cure: "set it where Lockgate is started: Environment= in a systemd unit, or export in a shell",
         }),
-        Reference::File(path) => match env.read(&dir.join(path)) {
+        Reference::File(path) => match env.read_file(&dir.join(path)) {
             Ok(text) => {
                 let text = text.strip_suffix('\n').unwrap_or(&text);
                 Ok(text.strip_suffix('\r').unwrap_or(text).to_owned())

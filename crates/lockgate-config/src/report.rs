@@ -130,6 +130,11 @@ impl Report {
         self.add(code, None, message.into(), why.into(), cure.into());
     }
 
+    /// Takes back what was said of a place, where more is known about it now.
+    pub(crate) fn withdraw(&mut self, code: Code, at: &At) {
+        self.diagnostics.retain(|found| found.code != code || found.rank() != at.rank());
+    }
+
     /// Takes over all of another report.
     pub fn append(&mut self, other: Report) {
         self.more_errors += other.more_errors;
@@ -137,6 +142,11 @@ impl Report {
         for found in other.diagnostics {
             self.insert(found);
         }
+    }
+
+    /// Leaves out the diagnostics whose codes are not to be kept.
+    pub fn retain(&mut self, keep: impl Fn(Code) -> bool) {
+        self.diagnostics.retain(|found| keep(found.code));
     }
 
     /// The text for people, in the manner of rustc, ending in a line that counts.

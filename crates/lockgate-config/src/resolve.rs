@@ -16,8 +16,8 @@ use crate::include::Written;
 use crate::keys;
 use crate::model::{
     AcceptProxy, AccessFormat, AccessLog, Cidr, Config, Drain, Endpoint, EndpointAddr, Level, Limits, Log,
-    LogFormat, LogTarget, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog, Socket, Tcp, Timeouts,
-    Workers,
+    LogFormat, LogTarget, Memory, Metrics, Ports, Protocol, Rates, RedirectMap, Rotate, Site, SiteLog,
+    Socket, Tcp, Timeouts, Workers,
 };
 use crate::place::At;
 use crate::report::Report;
@@ -102,7 +102,7 @@ pub(crate) fn resolve(root: &Table, written: &Written, env: &Environment, report
         workers: workers(&top),
         user: top.text("user"),
         state: top.path("state"),
-        metrics: top.listener("metrics"),
+        metrics: metrics(&top),
         access_log,
         site_logs: std::mem::take(&mut resolver.site_logs),
         log: log(&top),
@@ -234,7 +234,9 @@ impl Resolver<'_> {
         let has = |section: &str| self.root.entries.contains_key(section);
         const SECTIONS: [&str; 3] = ["site", "tcp", "tunnel"];
         let some = SECTIONS.iter().any(|section| !self.tables(section).is_empty());
-        if some || self.report.has_errors() && SECTIONS.into_iter().any(has) {
+        // A section of another name was meant to serve something.
+        let meant = SECTIONS.into_iter().any(has) || self.root.strange.tables;
+        if some || self.report.has_errors() && meant {
             return;
         }
         let message = "nothing would be served";
@@ -302,6 +304,16 @@ pub(crate) const FIRST_LINES: &str = "begin with\n\
     tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\
     proxy = \"127.0.0.1:3000\"";
 
+fn metrics(top: &View<'_>) -> Option<Metrics> {
+    let long = top.section("metrics");
+    let at = match top.value("metrics") {
+        Value::Listener(at) => at,
+        Value::Table(_) => long.listener("at")?,
+        _ => return None,
+    };
+    Some(Metrics { at, hosts: long.texts("hosts") })
+}
+
 fn workers(top: &View<'_>) -> Workers {
     match top.value("workers") {
         Value::Integer(count) => {
@@ -352,6 +364,11 @@ fn limits(limits: &View<'_>) -> Limits {
         connections: limits.count("connections"),
         per_client: limits.count("per_client"),
         handshakes: limits.number("handshakes"),
+        memory: match limits.value("memory") {
+            Value::Size(bytes) => Memory::Bytes(bytes),
+            Value::Word("off") => Memory::Off,
+            _ => Memory::Auto,
+        },
         head: limits.size("head"),
         fields: limits.number("fields"),
         requests: limits.count("requests").and_then(|count| u64::try_from(count).ok()),

@@ -146,6 +146,76 @@ pub(crate) fn smallest(bytes: u64) -> String {
     scale.map_or_else(|| format!("{bytes}B"), |(unit, scale)| format!("{}{unit}", bytes / scale))
 }
 
+/// What a number without a unit may mean as a time, the likeliest first.
+pub(crate) fn duration_readings(number: u64) -> String {
+    match number {
+        number if number >= 1_000 && number.is_multiple_of(1_000) => {
+            format!("write \"{}\" for {number} milliseconds, or \"{number}s\" for seconds", shortest(number))
+        }
+        number => format!(
+            "write \"{number}s\" for seconds, \"{number}ms\" for milliseconds or \"{number}m\" for minutes"
+        ),
+    }
+}
+
+/// What a number without a unit may mean as a size, the likeliest first.
+pub(crate) fn size_readings(number: u64) -> String {
+    match smallest(number) {
+        bytes if number >= 10_000 => format!("write \"{bytes}\", which is {number} bytes"),
+        _ => format!("write \"{number}KB\" (times 1,000 bytes), \"{number}MB\" or \"{number}B\""),
+    }
+}
+
+/// The whole number and unit for what is written with fractions, in several units or in bits: `1h30m`, `1.5GB`,
+/// `100Mbit/s`. The unit is one of its kind.
+pub(crate) fn whole(text: &str, unit: &str) -> Option<String> {
+    match unit {
+        "s" => Some(shortest(sum(text, &TIME)?)),
+        "MB" => Some(smallest(sum(text, &SIZE)?)),
+        "KB/s" => {
+            let bytes = text.strip_suffix("/s").and_then(|text| sum(text, &SIZE));
+            Some(format!("{}/s", smallest(bytes.or_else(|| bits(text))?)))
+        }
+        _ => None,
+    }
+}
+
+/// Numbers with units, one behind the other, as the smallest unit.
+fn sum(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let mut rest = text;
+    let mut total = 0_u64;
+    while !rest.is_empty() {
+        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(number_end);
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(unit_end);
+        let (_, scale) = units.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()))?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let parts = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        let fraction = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
+        let part = scale.checked_mul(fraction)?;
+        let whole = scale.checked_mul(whole.parse().ok()?)?.checked_add(part / parts)?;
+        total = total.checked_add(whole).filter(|_| part.is_multiple_of(parts))?;
+        rest = next.trim_start();
+    }
+    Some(total).filter(|total| *total > 0)
+}
+
+/// Bits a second as bytes a second: `100Mbit/s`, `10mbps`.
+fn bits(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = lower.split_at(digits);
+    let scale = match unit.trim().trim_end_matches("it/s").trim_end_matches("ps").trim_end_matches("it") {
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        _ => return None,
+    };
+    let bits: u64 = number.parse::<u64>().ok()?.checked_mul(scale)?;
+    Some(bits / 8)
+}
+
 fn quantity(text: &str, units: &'static [(&str, u64)]) -> Result<u64, UnitError> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);

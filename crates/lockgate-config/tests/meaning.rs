@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use lockgate_config::{
     AcceptProxy, AccessFormat, AccessLog, CaSource, CertFiles, ClientAuthMode, Config, Directions,
-    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Pool, ProxyVersion, Relay, SentHeader, Tcp,
-    Tickets, Tls, TlsVersion, Workers, load, parse_str_in,
+    Environment, Group, Level, ListenAddr, Loaded, LogTarget, Metrics, Pool, ProxyVersion, Relay, SentHeader,
+    Tcp, Tickets, Tls, TlsVersion, Workers, load, parse_str_in,
 };
 
 fn load_in(text: &str, env: &Environment) -> Loaded {
@@ -48,6 +48,18 @@ fn tls(global: &str, own: &str) -> Tls {
 
 fn paths(certs: &[CertFiles]) -> Vec<&str> {
     certs.iter().map(|files| files.cert.to_str().unwrap_or_default()).collect()
+}
+
+#[test]
+fn metrics_have_an_address_and_may_have_names() {
+    let metrics = |written: &str| {
+        config(&format!("metrics = {written}\n[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n")).metrics
+    };
+    let at = ListenAddr::All(9090);
+    assert_eq!(metrics("\":9090\""), Some(Metrics { at: at.clone(), hosts: Vec::new() }));
+    let named = metrics("{ at = \":9090\", hosts = [\"metrics.example.com\"] }");
+    assert_eq!(named, Some(Metrics { at, hosts: vec!["metrics.example.com".into()] }));
+    assert_eq!(metrics("false"), None);
 }
 
 #[test]

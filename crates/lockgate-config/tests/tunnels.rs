@@ -108,3 +108,35 @@ fn an_open_proxy_is_doubted_and_one_with_a_password_is_not() {
     assert!(warnings("clients = [\"::/0\"]\nauth = { basic = \"/etc/users\" }").is_empty());
     assert!(warnings("clients = [\"203.0.113.0/24\"]").is_empty());
 }
+
+#[test]
+fn private_tunnels_to_cloud_metadata_are_warned_of() {
+    let warnings = |lines: &str| -> Vec<String> {
+        let text = format!("[tunnel.\":1\"]\n{lines}\n");
+        let parsed = parse_str_in(&text, Path::new("/lockgate.toml"), &Environment::none()).unwrap();
+        parsed.warnings.iter().map(|one| format!("{} {}", one.code().id(), one.cure())).collect()
+    };
+    let all = "W0007 add deny = [\"169.254.169.254\", \"169.254.170.2\", \"fd00:ec2::254\"], or allow only the networks that are meant";
+    for (lines, expected) in [
+        ("private = true\nallow = [\"*:80\"]", Some(all)),
+        ("private = true\nallow = [\"*:*\"]", Some(all)),
+        ("private = true\nallow = [\"*:1-1024\"]\ndeny = [\"10.0.0.0/8\"]", Some(all)),
+        (
+            "private = true\nallow = [\"0.0.0.0/0:*\"]\ndeny = [\"169.254.170.2\"]",
+            Some("W0007 add deny = [\"169.254.169.254\"], or allow only the networks that are meant"),
+        ),
+        (
+            "private = true\nallow = [\"*:80\"]\ndeny = [\"169.254.0.0/16\"]",
+            Some("W0007 add deny = [\"fd00:ec2::254\"], or allow only the networks that are meant"),
+        ),
+        // Denied, at no port of theirs, meant, or not private.
+        ("private = true\nallow = [\"*:80\"]\ndeny = [\"169.254.0.0/16\", \"fd00::/8\"]", None),
+        ("private = true\nallow = [\"*:443\"]", None),
+        ("private = true\nallow = [\"169.254.169.254:80\"]", None),
+        ("private = true\nallow = [\"10.0.0.0/8:*\", \"*.internal.example:80\"]", None),
+        ("allow = [\"*:80\"]", None),
+        ("private = false\nallow = [\"*:*\"]", None),
+    ] {
+        assert_eq!(warnings(lines), expected.into_iter().collect::<Vec<_>>(), "{lines}");
+    }
+}

@@ -53,7 +53,7 @@ pub fn detach(fields: &mut Fields) {
 /// Whether a trailer goes on. What would be framing, routing, credentials, or a word about who asks, were it in a head,
 /// does not (RFC 9110 §6.5.1): whoever merges the two would be told by a peer what only we say.
 pub fn passes_behind(field: &Field<'_>) -> bool {
-    const NEVER: [&[u8]; 33] = [
+    const NEVER: [&[u8]; 34] = [
         b"accept-encoding",
         b"age",
         b"authentication-info",
@@ -73,6 +73,7 @@ pub fn passes_behind(field: &Field<'_>) -> bool {
         b"if-unmodified-since",
         b"location",
         b"pragma",
+        b"proxy",
         b"proxy-authenticate",
         b"proxy-authentication-info",
         b"proxy-authorization",

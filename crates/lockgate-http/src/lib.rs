@@ -27,6 +27,7 @@ pub mod conditional;
 pub mod date;
 pub mod etag;
 pub mod fields;
+pub mod forwarded_for;
 pub mod forwarding;
 pub mod h1;
 pub mod h2;

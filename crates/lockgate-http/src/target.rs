@@ -150,15 +150,27 @@ impl<'a> Authority<'a> {
         Ok(Self { host, port })
     }
 
-    /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1).
+    /// The host as routing compares it: in lower case, without the last dot (RFC 1034 §3.1); an IPv6 address in its one
+    /// usual spelling (RFC 5952 §4).
     pub fn name(&self) -> Cow<'a, str> {
         let host = self.host.strip_suffix('.').unwrap_or(self.host);
+        if host.starts_with('[') {
+            return ipv6_name(host);
+        }
         if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
             host.to_ascii_lowercase().into()
         } else {
             host.into()
         }
     }
+}
+
+/// The usual spelling of an IPv6 host, which stands in brackets.
+#[cold]
+fn ipv6_name(host: &str) -> Cow<'_, str> {
+    let ip = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok());
+    let usual = ip.map(|ip| format!("[{ip}]"));
+    usual.filter(|usual| usual != host).map_or(host.into(), Cow::Owned)
 }
 
 /// How long the name or IPv4 address at the front of `text` is, which a port may follow.
@@ -335,6 +347,10 @@ mod tests {
             ("192.0.2.1:65535", "192.0.2.1", Some(65535)),
             ("[2001:DB8::1]:1", "[2001:db8::1]", Some(1)),
             ("[::1]", "[::1]", None),
+            ("[0:0:0:0:0:0:0:1]:80", "[::1]", Some(80)),
+            ("[2001:DB8:0:0::00A]", "[2001:db8::a]", None),
+            ("[::FFFF:192.0.2.1]", "[::ffff:192.0.2.1]", None),
+            ("[::ffff:c000:201]", "[::ffff:192.0.2.1]", None),
         ] {
             assert_eq!(read(text), Some((name.to_owned(), port)), "{text}");
         }

@@ -11,6 +11,7 @@
 //! | [`dial`] | sockets that connect |
 //! | [`names`] | addresses of host names |
 //! | [`socket`] | one connected socket and its readiness |
+//! | [`acknowledge`] | when a peer's data is acknowledged |
 //! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | what the first bytes say, without IO |
 //! | [`dns`] | where a service is, by its records, without IO |
 //! | [`tls`] | certificates, handshakes, the record layer |
@@ -18,15 +19,18 @@
 //! | [`splice`] | pipes through which the kernel moves bytes itself |
 //! | [`shape`] | rates that hold for the process, and who waits for them |
 //! | [`files`] | files below a root, by descriptors |
+//! | [`memory`] | what of the process's memory is in use |
 //! | [`threads`] | a few threads for what takes long |
 
 #![deny(unsafe_code)]
 
+pub mod acknowledge;
 pub mod client_hello;
 pub mod dial;
 pub mod dns;
 pub mod files;
 pub mod listen;
+pub mod memory;
 pub mod names;
 pub mod proxy_protocol;
 pub mod relay;

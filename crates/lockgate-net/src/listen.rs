@@ -3,6 +3,7 @@
 //!
 //! TCP_NODELAY is set on the listening socket: Linux hands it on to what it accepts.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,6 +12,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, SockFilter, SockRef, Type};
@@ -18,7 +20,7 @@ use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::socket::Family;
-use crate::syscall::{self, set_defer_accept, set_fast_open};
+use crate::syscall::{self, set_defer_accept, set_fast_open, set_least_ttl};
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,6 +95,56 @@ pub fn bind(address: &Address, options: &Options, workers: usize) -> io::Result<
         }
         Address::Unix(path) => bind_unix(path, options, workers, address),
     }
+}
+
+/// How far an address is tried without listening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trial {
+    /// Whether this machine has the address; the port may be in use.
+    Address,
+    /// Whether the port is free, too.
+    Port,
+}
+
+/// Tries whether [`bind`] would succeed. Listens at no time and leaves nothing behind.
+///
+/// # Errors
+/// What `bind` would fail with, as far as `trial` goes.
+pub fn try_bind(address: &Address, trial: Trial) -> io::Result<()> {
+    match (address, trial) {
+        (Address::Unix(path), _) => try_bind_unix(path, trial),
+        (Address::All(_), Trial::Address) => Ok(()),
+        (Address::All(port), Trial::Port) => {
+            let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), *port);
+            match try_bind_tcp(v6, address) {
+                Err(error) if error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error()) => {
+                    try_bind_tcp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), *port), address)
+                }
+                tried => tried,
+            }
+        }
+        (Address::Ip(ip), Trial::Address) => try_bind_tcp(SocketAddr::new(ip.ip(), 0), address),
+        (Address::Ip(ip), Trial::Port) => try_bind_tcp(*ip, address),
+    }
+}
+
+/// As the first socket of [`bind_tcp`]: it conflicts with every socket that listens there.
+fn try_bind_tcp(ip: SocketAddr, address: &Address) -> io::Result<()> {
+    let options = Options { backlog: 0, fast_open: false, defer_accept: None };
+    tcp_socket(ip, &options, address)?.bind(&ip.into())
+}
+
+fn try_bind_unix(path: &Path, trial: Trial) -> io::Result<()> {
+    let local = SockAddr::unix(path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => return Err(io::ErrorKind::AddrInUse.into()),
+        Ok(_) if trial == Trial::Port && !is_stale(path, &local) => {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        _ => {}
+    }
+    Ok(rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?)
 }
 
 fn bind_tcp(ip: SocketAddr, options: &Options, workers: usize, address: &Address) -> io::Result<Bound> {
@@ -193,6 +245,17 @@ pub struct Listener {
     fd: AsyncFd<OwnedFd>,
     family: Family,
     owner: Owner,
+    openings: Cell<Openings>,
+}
+
+/// What becomes of the packets that open connections (SYN).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Openings {
+    Taken,
+    /// A filter drops them.
+    Filtered,
+    /// They are dropped for their TTL, as are, until it is taken back, packets to what is accepted.
+    BelowTtl,
 }
 
 impl Listener {
@@ -201,7 +264,8 @@ impl Listener {
     /// # Errors
     /// When the runtime cannot watch it.
     pub fn new(fd: OwnedFd, family: Family, owner: Owner) -> io::Result<Self> {
-        Ok(Self { fd: syscall::watch(fd, Interest::READABLE)?, family, owner })
+        let fd = syscall::watch(fd, Interest::READABLE)?;
+        Ok(Self { fd, family, owner, openings: Cell::new(Openings::Taken) })
     }
 
     /// Whose it is.
@@ -222,17 +286,38 @@ impl Listener {
         Ok(Waiting { guard: self.fd.readable().await? })
     }
 
+    /// Whether a connection waits now, as the kernel says.
+    pub fn has_one(&self) -> bool {
+        let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
+        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Lets no new connection begin, while those that have begun can still be accepted: closing a listener resets
     /// what it has not accepted, and a client counts its connection as open before we can.
     ///
+    /// Newer kernels let only CAP_NET_ADMIN attach a filter to a TCP socket. Where we may not, the TTL is the filter.
+    ///
     /// # Errors
-    /// When the kernel takes no filter.
+    /// When the kernel takes neither.
     pub fn refuse_openings(&self) -> io::Result<()> {
         match self.family {
-            Family::Tcp => SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS),
+            Family::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
+                Ok(()) => self.openings.set(Openings::Filtered),
+                Err(_) => self.refuse_by_ttl()?,
+            },
             // A Unix socket's connection is in the backlog or is not.
-            Family::Unix => Ok(()),
+            Family::Unix => {}
         }
+        Ok(())
+    }
+
+    /// The kernel holds a SYN against the listener's least TTL, but not the packet that completes a handshake
+    /// (`tcp_v4_rcv`, `tcp_v6_rcv`). 255 is what no packet has that a router has passed on, and what no common system
+    /// sends; those few that do, from the same link, may still be reset.
+    fn refuse_by_ttl(&self) -> io::Result<()> {
+        set_least_ttl(&self.fd, u8::MAX)?;
+        self.openings.set(Openings::BelowTtl);
+        Ok(())
     }
 
     /// Accepts one connection if one waits.
@@ -243,7 +328,13 @@ impl Listener {
     pub fn accept(&self) -> io::Result<Option<(OwnedFd, Peer)>> {
         loop {
             match rustix::net::acceptfrom_with(&self.fd, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-                Ok((fd, address)) => return Ok(Some((fd, peer(address)))),
+                Ok((fd, address)) => {
+                    if self.openings.get() == Openings::BelowTtl {
+                        // It has the listener's least TTL. What its client sent meanwhile, the client sends again.
+                        set_least_ttl(&fd, 0)?;
+                    }
+                    return Ok(Some((fd, peer(address))));
+                }
                 Err(Errno::AGAIN) => return Ok(None),
                 // accept(2): errors of the new connection; the listener itself is well.
                 Err(

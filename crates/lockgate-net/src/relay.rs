@@ -6,7 +6,6 @@
 
 mod bulk;
 mod flow;
-mod habits;
 mod meter;
 mod read_size;
 #[cfg(test)]
@@ -21,13 +20,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use crate::acknowledge::Habits;
 use crate::shape::{Line, Shaper};
 use crate::socket::{Family, Socket};
 use crate::splice::Pipes;
 use crate::stream::StreamError;
 use crate::tls::session::{Session, SessionError};
 
-pub use habits::Habits;
 pub use meter::{Meter, Times};
 
 use flow::{Fault, Flow, Lane, Stage};
@@ -170,7 +169,7 @@ impl Relay {
         Ok(Self { down, up, upward, downward, first: None, refused: None })
     }
 
-    /// Moves bytes until both sides have ended or one has broken.
+    /// Moves bytes until both sides have ended or one has broken; `habits` are those of the endpoint.
     ///
     /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both connections.
     pub async fn run(&mut self, scratch: &Scratch, meter: &Meter, habits: &Habits) -> End {
@@ -226,6 +225,12 @@ impl Relay {
         .await;
     }
 
+    /// Makes the close that follows a reset, on both sides.
+    pub fn reset(&self) {
+        self.down.socket.reset_on_close();
+        self.up.socket.reset_on_close();
+    }
+
     fn poll(&mut self, cx: &mut Context<'_>, scratch: &Scratch, meter: &Meter, habits: &Habits) -> Poll<End> {
         let mut buffers = scratch.buffers.borrow_mut();
         loop {
@@ -262,7 +267,7 @@ impl Relay {
                 meter,
                 moved: &meter.sent,
                 answered: meter.received.get(),
-                habits: Some((habits, meter.received.get())),
+                habits: Some(habits),
                 last: self.upward.stage == Stage::Ended,
                 cut: self.refused.is_some(),
             };

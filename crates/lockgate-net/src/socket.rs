@@ -8,6 +8,7 @@
 mod tests;
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::pin::pin;
@@ -19,6 +20,8 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
+use crate::acknowledge::{Acks, PIECES};
+use crate::memory::{self, Charge, Kind};
 use crate::syscall;
 
 /// What kind of stream a socket carries: TCP has options that Unix sockets lack.
@@ -39,12 +42,27 @@ pub struct Socket {
     family: Family,
     /// Whether it is likely that it can be read, though nothing was heard of it yet.
     readable: Cell<bool>,
-    /// The same of writing.
+    /// Whether it can be read, of which the runtime was told to forget that it has heard of it.
+    unread: Cell<bool>,
+    /// The same as `readable`, of writing.
     writable: Cell<bool>,
     /// Whether all was read, and the end with it.
     ended: Cell<bool>,
     nagle: Cell<Nagle>,
+    /// Bytes written so far, as long as they are few.
+    written: Cell<usize>,
+    /// What it may hold that was not sent; what the kernel says as long as nothing was set.
+    unsent: Cell<usize>,
+    /// What its owner lets it hold at the most.
+    allowed: Cell<usize>,
+    /// What it is counted for while it is full.
+    full: Cell<usize>,
+    _own: Charge,
+    acks: Acks,
 }
+
+/// Bytes after which a socket is told how much it may hold: until then it holds little, and most never get there.
+const FEW: usize = 64 * 1024;
 
 /// How far Nagle's algorithm (RFC 896) may still hold back what is sent. It never holds the first write on a connection,
 /// since nothing is on its way by then: many connections need no more, and save the call that switches it off.
@@ -70,9 +88,16 @@ impl Socket {
             fd: syscall::watch(fd, interest)?,
             family,
             readable: Cell::new(false),
+            unread: Cell::new(false),
             writable: Cell::new(false),
             ended: Cell::new(false),
             nagle: Cell::new(Nagle::Off),
+            written: Cell::new(0),
+            unsent: Cell::new(usize::MAX),
+            allowed: Cell::new(usize::MAX),
+            full: Cell::new(0),
+            _own: Charge::new(Kind::Kernel, memory::SOCKET),
+            acks: Acks::default(),
         })
     }
 
@@ -183,14 +208,19 @@ impl Socket {
         if self.ended.get() {
             return Poll::Ready(Ok(0));
         }
+        let forgotten = self.unread.take();
+        let mut tries = self.readable.take() || forgotten;
         loop {
-            let mut guard = if self.readable.take() {
+            let mut guard = if std::mem::take(&mut tries) {
                 heard(self.fd.poll_read_ready(&mut nobody()))?
             } else {
                 Some(ready!(self.fd.poll_read_ready(cx))?)
             };
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
+                    self.acks.received();
+                    // A read that was filled may have left something, of which nothing will be heard again.
+                    self.unread.set(forgotten && moved == wanted);
                     // 0 is the end of the stream, which stays readable.
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted && moved > 0) {
                         if guard.ready().is_read_closed() {
@@ -241,19 +271,72 @@ impl Socket {
             }
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
+                    self.acks.sent();
                     if self.nagle.get() == Nagle::Unsent {
                         self.nagle.set(Nagle::Sent);
                     }
                     if let Some(guard) = guard.as_mut().filter(|_| moved < wanted) {
                         guard.clear_ready();
                     }
+                    self.wrote(moved, wanted);
                     return Poll::Ready(Ok(moved));
                 }
-                Err(Errno::AGAIN) => guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready),
+                Err(Errno::AGAIN) => {
+                    guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
+                    self.fills();
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
             }
         }
+    }
+
+    /// Takes note of a write: a socket that has had much is told how much it may hold, and one that takes less than all
+    /// is full.
+    fn wrote(&self, moved: usize, wanted: usize) {
+        let written = self.written.get();
+        if written < FEW {
+            self.written.set(written + moved);
+            if written + moved >= FEW {
+                self.bound(memory::unsent());
+            }
+        }
+        if moved < wanted {
+            self.fills();
+        } else if self.full.get() > 0 {
+            memory::charge(Kind::Kernel, -self.full.take().cast_signed());
+        }
+    }
+
+    /// It holds all that it may.
+    fn fills(&self) {
+        if self.full.get() == 0 {
+            self.bound(memory::unsent());
+            // An estimate: most peers that are slow have a window of less. What is missing is seen where it is measured.
+            let holds = self.unsent.get().min(FEW * 4);
+            self.full.set(holds);
+            memory::charge(Kind::Kernel, holds.cast_signed());
+        }
+    }
+
+    /// Has it hold no more than its share of the process's memory. By itself the kernel keeps megabytes for a peer that
+    /// was fast once, or is on this host. What it was denied while memory was scarce it has again later.
+    fn bound(&self, share: usize) {
+        let most = share.min(self.allowed.get());
+        if most != self.unsent.get() {
+            self.set_unsent(i32::try_from(most).unwrap_or(i32::MAX));
+        }
+    }
+
+    /// Completes when something can be written, as far as the runtime has heard: no system call.
+    ///
+    /// # Errors
+    /// When the runtime is shutting down.
+    pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.writable.get() {
+            return Poll::Ready(Ok(()));
+        }
+        self.fd.poll_write_ready(cx).map_ok(|mut guard| guard.retain_ready())
     }
 
     /// Whether all was read, and the end with it, as far as that is known without a call.
@@ -266,7 +349,7 @@ impl Socket {
     /// # Errors
     /// When the runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
-        self.fd.readable().await.map(|mut guard| guard.retain_ready())
+        poll_fn(|cx| self.poll_readable(cx)).await
     }
 
     /// The same, to be polled: reading then may still find nothing, where what was heard of has been read meanwhile.
@@ -274,6 +357,9 @@ impl Socket {
     /// # Errors
     /// When the runtime is shutting down.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unread.get() {
+            return Poll::Ready(Ok(()));
+        }
         self.fd.poll_read_ready(cx).map_ok(|mut guard| guard.retain_ready())
     }
 
@@ -309,11 +395,23 @@ impl Socket {
 
     /// Completes when the peer has reset the connection; that it has finished sending is no reason to.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.fd.poll_read_ready(cx) {
-            Poll::Ready(Ok(guard)) if guard.ready().is_read_closed() => {
-                if matches!(self.take_error(), Ok(None)) { Poll::Pending } else { Poll::Ready(()) }
+        loop {
+            match ready!(self.fd.poll_read_ready(cx)) {
+                Ok(guard) if guard.ready().is_read_closed() => {
+                    return if matches!(self.take_error(), Ok(None)) {
+                        Poll::Pending
+                    } else {
+                        Poll::Ready(())
+                    };
+                }
+                // What nobody reads now must not hide what comes after it: the next event is waited for, and the next
+                // read finds by itself what this one told of.
+                Ok(mut guard) => {
+                    guard.clear_ready();
+                    self.unread.set(true);
+                }
+                Err(_) => return Poll::Pending,
             }
-            _ => Poll::Pending,
         }
     }
 
@@ -341,21 +439,46 @@ impl Socket {
         Ok(rustix::net::shutdown(&self.fd, Shutdown::Write)?)
     }
 
-    /// Acknowledges what was received now instead of with the next answer (TCP_QUICKACK).
-    ///
-    /// The option does not last: the kernel leaves it as soon as data is sent, so it is set again where needed.
+    /// Is told that the rest of a message is waited for, of which a piece has come: that is acknowledged at once, so that the
+    /// peer does not wait for it. Says whether the kernel was asked for it: only for the first pieces, until something is sent.
+    pub fn await_rest(&self) -> bool {
+        let asked = self.acks.asked();
+        if asked < PIECES {
+            self.acknowledge_now();
+        }
+        self.acks.asked() > asked
+    }
+
+    /// Acknowledges what was received at once instead of with the next data that is sent (TCP_QUICKACK). Without a call
+    /// where nothing was received since that was asked for, or something was sent.
     pub fn acknowledge_now(&self) {
-        if self.family == Family::Tcp {
+        if self.family == Family::Tcp && self.acks.ask() {
             // A hint; that it cannot be given changes nothing.
             let _ = rustix::net::sockopt::set_tcp_quickack(&self.fd, true);
         }
     }
 
+    /// How often the kernel was asked to acknowledge at once, since something was sent.
+    pub fn acknowledged(&self) -> u8 {
+        self.acks.asked()
+    }
+
+    /// Whether nothing was sent between the last read and the one before.
+    pub(crate) fn reads_again(&self) -> bool {
+        self.acks.reads_again()
+    }
+
     /// Has it take no more than can be sent soon: what waits here is in nobody's order any more. With `bytes` that were not
     /// sent it is full; what was sent and not acknowledged is not counted, so that no path is too long.
     pub fn limit_unsent(&self, bytes: i32) {
+        self.allowed.set(usize::try_from(bytes).unwrap_or(0));
+        self.set_unsent(bytes);
+    }
+
+    fn set_unsent(&self, bytes: i32) {
         // One that is not TCP has no such limit, and no such queue.
         let _ = syscall::set_unsent_limit(&self.fd, bytes);
+        self.unsent.set(usize::try_from(bytes).unwrap_or(0));
     }
 
     /// Is readable only once so much is there, or the end; 1 is where every socket begins.
@@ -385,6 +508,12 @@ fn nobody() -> Context<'static> {
 
 fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {
     rustix::net::recv(fd, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT).map(|(read, _)| read)
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        memory::charge(Kind::Kernel, -self.full.get().cast_signed());
+    }
 }
 
 impl AsFd for Socket {

@@ -10,6 +10,8 @@ use std::rc::Rc;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags};
 
+use crate::memory::{self, Kind, Level};
+
 /// How much one pipe is asked to hold at the least. A Linux pipe has 64 KB by default; for data that comes as it likes
 /// 256 KB measured as well as 1 MB.
 const LEAST: usize = 256 * 1024;
@@ -43,8 +45,11 @@ impl Pipes {
     }
 
     /// A pipe to splice `room` bytes at a time through, which 256 KB and 1 MB bound, or `None` when there are too many or
-    /// descriptors have run out: the transfer then goes on by copying.
+    /// descriptors or memory have run out: the transfer then goes on by copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
+        if memory::level() > Level::Easy {
+            return None;
+        }
         let room = room.clamp(LEAST, MOST);
         let mut ends = match self.idle.borrow_mut().pop() {
             Some(ends) => ends,
@@ -88,6 +93,7 @@ impl Pipe {
         let most = most.min(self.room);
         let moved = rustix::pipe::splice(source, None, &self.ends().write, None, most, flags())?;
         self.holds += moved;
+        memory::charge(Kind::Kernel, moved.cast_signed());
         Ok(moved)
     }
 
@@ -98,6 +104,7 @@ impl Pipe {
     pub fn drain(&mut self, sink: impl AsFd) -> Result<usize, Errno> {
         let moved = rustix::pipe::splice(&self.ends().read, None, sink, None, self.holds, flags())?;
         self.holds -= moved;
+        memory::charge(Kind::Kernel, -moved.cast_signed());
         Ok(moved)
     }
 
@@ -108,6 +115,7 @@ impl Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
+        memory::charge(Kind::Kernel, -self.holds.cast_signed());
         let mut idle = self.pipes.idle.borrow_mut();
         if self.holds == 0 && idle.len() < KEPT {
             idle.extend(self.ends.take());

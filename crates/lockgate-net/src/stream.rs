@@ -12,6 +12,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
+use crate::memory::{self, Level};
 use crate::socket::Socket;
 use crate::tls::session::{Session, SessionError};
 
@@ -21,6 +22,8 @@ pub use inbox::{Blocks, Inbox};
 const READ: usize = 64 * 1024;
 /// What one write under TLS seals at once.
 const SEALED: usize = 64 * 1024;
+/// What a read or a write moves at once while memory is scarce: what a peer does not take is held.
+const LEAN: usize = 16 * 1024;
 
 /// Why a connection broke.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +69,11 @@ pub struct Stream {
     held: bool,
     /// Whether TLS was told that nothing follows.
     finished: bool,
+}
+
+/// How much of `usual` is moved at once.
+fn within(usual: usize) -> usize {
+    if memory::level() == Level::Easy { usual } else { LEAN }
 }
 
 /// A stream taken apart: what a relay begins with.
@@ -126,7 +134,7 @@ impl Stream {
             return self.poll_open(cx, inbox, allowed);
         }
         // A read that fills all of the room may have left something: only a shorter one has emptied the socket.
-        let wanted = inbox.room().min(READ).min(*allowed);
+        let wanted = inbox.room().min(within(READ)).min(*allowed);
         if *allowed == 0 {
             return Poll::Ready(Ok(true));
         }
@@ -170,7 +178,7 @@ impl Stream {
                 if session.is_closed() {
                     return Poll::Ready(Ok(false));
                 }
-                let end = wire.len().min(filled.saturating_add(*allowed));
+                let end = wire.len().min(filled.saturating_add(within(READ).min(*allowed)));
                 if end == filled {
                     return Poll::Ready(Ok(true));
                 }
@@ -200,6 +208,11 @@ impl Stream {
                 return Poll::Ready(Ok(true));
             }
         }
+    }
+
+    /// Is told that the rest of a message is waited for: see [`Socket::await_rest`].
+    pub fn await_rest(&self) -> bool {
+        self.socket.await_rest()
     }
 
     /// Writes from the front of `parts`, which are taken as one, and says how many of their bytes it took; under TLS
@@ -268,13 +281,14 @@ impl Stream {
         if session.owes() {
             session.seal_owed(&mut self.unsent)?;
         }
+        let most = within(SEALED);
         let Sealing { plain, sealed, .. } = &mut *blocks.sealing.borrow_mut();
         let text = match parts {
-            [one] => &one[..one.len().min(SEALED)],
+            [one] => &one[..one.len().min(most)],
             _ => {
                 plain.clear();
                 for part in parts {
-                    let room = SEALED - plain.len();
+                    let room = most - plain.len();
                     plain.extend_from_slice(&part[..part.len().min(room)]);
                 }
                 plain
@@ -309,6 +323,23 @@ impl Stream {
             self.sent = 0;
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Completes when nothing that was taken waits here to be sent.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        if self.unsent.is_empty() { Poll::Ready(Ok(())) } else { self.poll_flush(cx) }
+    }
+
+    /// Completes when something would be taken and sent, as far as is known without a system call.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        ready!(self.poll_sent(cx))?;
+        self.socket.poll_writable(cx).map_err(StreamError::from)
     }
 
     /// Completes when the peer has reset the connection. A peer that has only finished sending still listens.

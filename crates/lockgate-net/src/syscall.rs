@@ -52,6 +52,19 @@ pub(crate) fn set_low_water(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, i32::try_from(bytes).unwrap_or(i32::MAX))
 }
 
+/// Sets the least TTL of a packet that a socket takes (IP_MINTTL and IPV6_MINHOPCOUNT, RFC 5082); 0 takes all. On a
+/// socket of IPv6 it holds for IPv4 as well.
+///
+/// # Errors
+/// When the socket is of neither family.
+pub(crate) fn set_least_ttl(fd: impl AsFd, least: u8) -> io::Result<()> {
+    let (fd, least) = (fd.as_fd(), libc::c_int::from(least));
+    if rustix::net::sockopt::socket_domain(fd)? == rustix::net::AddressFamily::INET6 {
+        set_int(fd, libc::IPPROTO_IPV6, libc::IPV6_MINHOPCOUNT, least)?;
+    }
+    set_int(fd, libc::IPPROTO_IP, libc::IP_MINTTL, least)
+}
+
 fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, option, value)
 }

@@ -2,31 +2,7 @@
 //!
 //! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in `exchange`.
 //!
-//! # The line of a connection
-//! Fields in this order; one that does not apply is left out. Sizes are bytes, durations are seconds.
-//!
-//! | field | meaning |
-//! |---|---|
-//! | `time` | when the connection was accepted, or the tunnel began, ISO 8601 in UTC with milliseconds |
-//! | `id` | the connection's id, 16 hexadecimal digits |
-//! | `listener` | the address that accepted it, as configured |
-//! | `client`, `client_port` | the true client's address: from the PROXY header where one is expected, else the peer's; `"unix"` has no port |
-//! | `peer`, `peer_port` | who connected to us |
-//! | `request`, `host`, `user` | of an upgrade or a tunnel: the id of the request that opened it, and what that says of host and user |
-//! | `sni` | the server name that the client asked for |
-//! | `alpn`, `tls_version`, `cipher` | what was negotiated |
-//! | `resumed` | whether an earlier TLS session was resumed |
-//! | `client_cn` | common name of the client's certificate |
-//! | `received_bytes`, `sent_bytes` | from and to downstream |
-//! | `received_first_byte_seconds`, `sent_first_byte_seconds` | until the first byte of that direction was relayed |
-//! | `received_end_seconds`, `sent_end_seconds` | until that direction had ended: who ends first is seen here |
-//! | `received_bytes_per_second`, `sent_bytes_per_second` | its mean rate until it had ended, or the connection |
-//! | `handshake_seconds` | TLS with downstream |
-//! | `connect_seconds` | choosing an endpoint and connecting to it, retries included |
-//! | `duration_seconds` | from then to the end |
-//! | `endpoint` | the endpoint that served it |
-//! | `cause`, `side` | why it ended ([`Cause`]) and at whose side ([`Side`]) |
-//! | `detail` | more about the cause, for people |
+//! The fields of the line of a connection, in their order: [`reference::CONNECTION`]. One that does not apply is left out.
 //!
 //! With [`MaskIp::Mask`] addresses lose their last octet (IPv4) or all but the first 48 bits (IPv6), and the ports
 //! are left out: behind a shared address a port and a time are as good as a name.
@@ -34,9 +10,10 @@
 mod exchange;
 mod line;
 mod log;
+pub mod reference;
 mod stamp;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 pub use exchange::{CLIENT_LEFT, Downstream, Exchange, Failure, Request, Timings, Tls, Upstream};
@@ -157,6 +134,8 @@ pub enum Address {
     Ip(SocketAddr),
     /// A Unix socket, whose clients have no address.
     Unix,
+    /// That of a client whose trusted proxy has not named it.
+    Unknown,
 }
 
 impl From<SocketAddr> for Address {
@@ -173,6 +152,24 @@ pub enum MaskIp {
     Keep,
     /// Cut to a network: IPv4 to /24, IPv6 to /48, without the port.
     Mask,
+}
+
+impl MaskIp {
+    /// The address as it is shown. An IPv4 client of an IPv6 listener is an IPv4 client: masked as `::ffff:a.b.c.d` it
+    /// would lose everything.
+    pub fn shown(self, ip: IpAddr) -> IpAddr {
+        match (ip.to_canonical(), self) {
+            (ip, Self::Keep) => ip,
+            (IpAddr::V4(ip), Self::Mask) => {
+                let [a, b, c, _] = ip.octets();
+                Ipv4Addr::new(a, b, c, 0).into()
+            }
+            (IpAddr::V6(ip), Self::Mask) => {
+                let [a, b, c, ..] = ip.segments();
+                Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
+            }
+        }
+    }
 }
 
 /// How a record becomes a line.
@@ -398,6 +395,13 @@ mod tests {
         let mut out = Vec::new();
         record.write(&mut out, &mut Stamps::default(), format, mask);
         String::from_utf8(out).unwrap()
+    }
+
+    /// A line that leaves no field out.
+    pub(super) fn connection_with_every_field() -> String {
+        let opened = OpenedBy { id: "0123", host: b"a.test:443", user: Some("alice") };
+        let spans = record().spans.map(|[received, sent]| [received, Span { end: received.end, ..sent }]);
+        line(&Record { opened: Some(opened), spans, ..record() }, MaskIp::Keep)
     }
 
     #[test]

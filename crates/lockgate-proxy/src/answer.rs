@@ -5,6 +5,7 @@
 
 mod fault;
 mod form;
+pub mod grpc;
 mod page;
 pub mod proxy_status;
 
@@ -92,6 +93,14 @@ impl ErrorAnswer<'_> {
         (head, content)
     }
 
+    /// The same for a call of gRPC: a head without a body.
+    pub fn make_grpc(&self) -> ResponseHead {
+        let mut head = grpc::answer(self.fault.grpc_status(), self.detail);
+        head.fields.append(b"Proxy-Status", &proxy_status::value(self.fault, self.detail));
+        self.advise(&mut head.fields);
+        head
+    }
+
     fn advise(&self, fields: &mut Fields) {
         match self.advice {
             Advice::None => {}
@@ -172,6 +181,18 @@ mod tests {
             let (head, body) = answer.make(Form::Text, None);
             assert_eq!((value(&head, "content-length"), value(&head, "content-type")), (None, None));
             assert!(body.is_empty(), "{status}");
+        }
+    }
+
+    #[test]
+    fn every_fault_ends_a_grpc_call_with_a_status_and_a_message() {
+        for fault in Fault::ALL {
+            let head = ErrorAnswer::of(fault).make_grpc();
+            assert_eq!((head.status, value(&head, "content-type")), (200, Some("application/grpc")));
+            let status = grpc::status(&head.fields).unwrap();
+            assert!((1..=16).contains(&status), "{fault:?}");
+            assert_eq!(value(&head, "grpc-message"), Some(fault.detail()));
+            assert_eq!(value(&head, "content-length"), None);
         }
     }
 

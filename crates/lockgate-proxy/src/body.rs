@@ -135,6 +135,15 @@ pub trait Sink {
         self.poll_take(cx, data, last)
     }
 
+    /// Completes when nothing that was taken waits here for room: what would be read meanwhile would only be held. One
+    /// that keeps nothing itself always has room.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_sent(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        Poll::Ready(Ok(()))
+    }
+
     /// Ends the body, with those of the trailers that `passes` says yes to.
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool);
 
@@ -199,6 +208,13 @@ pub fn poll_pump(
     for _ in 0..TURNS {
         if sink.is_taken() {
             return sink.poll_flush(cx).map_err(Fault::Sink);
+        }
+        if source.data().is_empty() {
+            let Poll::Ready(sent) = sink.poll_sent(cx) else {
+                source.settle(cx);
+                return Poll::Pending;
+            };
+            sent.map_err(Fault::Sink)?;
         }
         match source.poll_data(cx) {
             Poll::Ready(Ok(())) if source.is_over() => {

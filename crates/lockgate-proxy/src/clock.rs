@@ -5,7 +5,7 @@
 //! where a runtime timer cost 1.4 µs a request (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to
 //! one tick, and late by up to one second where a worker has thousands of connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
+use crate::clients::Connected;
 use crate::upstream::Tried;
 
 /// How often the supervisor ticks.
@@ -35,6 +36,8 @@ static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 pub struct Pulse {
     notify: Notify,
     wanted: AtomicBool,
+    /// Whether a tick has come, and not only a question.
+    due: AtomicBool,
 }
 
 impl Pulse {
@@ -46,18 +49,29 @@ impl Pulse {
     /// Ticks; a worker without connections is left asleep.
     pub fn tick(&self) {
         if self.wanted.load(Ordering::Relaxed) {
-            self.notify.notify_one();
+            self.nudge();
         }
     }
 
     /// Ticks even a worker that has nothing to do: something else has changed.
     pub fn nudge(&self) {
+        self.due.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 
-    /// Completes with the next tick.
+    /// Asks the worker, without a tick, to close what is idle and wanted elsewhere.
+    pub fn ask(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Completes with the next tick, or when the worker is asked.
     pub async fn next(&self) {
         self.notify.notified().await;
+    }
+
+    /// Whether a tick has come since this was asked last.
+    pub fn take_tick(&self) -> bool {
+        self.due.swap(false, Ordering::Acquire)
     }
 
     fn want(&self, wanted: bool) {
@@ -82,6 +96,10 @@ pub enum Cut {
     Drain,
     /// The endpoint that it waits for is down, and another one can be asked.
     EndpointDown,
+    /// Memory has run out, and it held more than others.
+    Memory,
+    /// It waited for its client, and another client has no place.
+    Crowded,
 }
 
 impl Cut {
@@ -110,12 +128,27 @@ pub enum Waiting {
     /// Nothing, or somebody whom no rate holds.
     #[default]
     Otherwise,
-    /// The client's next request: the connection may be closed without harm.
+    /// The client's next request, or its first byte: the connection may be closed without harm.
     ForRequest,
+    /// The rest of what a connection or a request opens with: a PROXY header, a handshake, a head.
+    ForOpening,
     /// The rest of a body that the client sends.
     ForBody,
     /// The client, to take what is held for it.
     ForRoom,
+    /// A place that others have: a socket towards an endpoint, or one of what an endpoint takes at once.
+    ForPlace,
+    /// The streams of the connection, each of which is watched by itself.
+    ForStreams,
+    /// Either end of a tunnel or relay: both may be silent.
+    ForTunnel,
+}
+
+impl Waiting {
+    /// Whether the client is waited for.
+    pub fn is_for_client(self) -> bool {
+        matches!(self, Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom)
+    }
 }
 
 /// The least that a client must move while it is waited for, in bytes a second, and for how many milliseconds of
@@ -251,6 +284,29 @@ impl Clock {
         self.watches.borrow().iter().for_each(|watch| visit(watch));
     }
 
+    /// The same, for who keeps them.
+    pub fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
+        self.watches.borrow().iter().for_each(visit);
+    }
+
+    /// Cuts connections for which `order` says when their turn is, the least first, and says how many: as many as `count`
+    /// makes of how many there are.
+    pub fn make_room<K: Ord>(
+        &self,
+        order: impl Fn(&Watch) -> Option<K>,
+        count: impl FnOnce(usize) -> usize,
+    ) -> usize {
+        let watches = self.watches.borrow();
+        let ordered = watches.iter().filter(|watch| watch.cut.get().is_none());
+        let mut ordered: Vec<_> = ordered.filter_map(|watch| Some((order(watch)?, watch))).collect();
+        let count = count(ordered.len()).min(ordered.len());
+        if count < ordered.len() {
+            ordered.select_nth_unstable_by(count, |(one, _), (other, _)| one.cmp(other));
+        }
+        ordered.iter().take(count).for_each(|(_, watch)| watch.cut(Cut::Crowded));
+        count
+    }
+
     /// Completes with the next tick: a wait that is too rare to be worth more.
     pub async fn next_tick(&self) {
         let since = self.taken.get();
@@ -285,14 +341,28 @@ pub struct Watch {
     pub meter: Meter,
     /// Who it belongs to, once that is known.
     pub client: Cell<Option<IpAddr>>,
+    /// The account of its client, once that is known; none where this is part of another connection.
+    pub account: OnceCell<Connected>,
     /// Which listener it came by, where its bytes count for one.
     pub listener: Cell<Option<usize>>,
     /// Which of the worker's relays it is, if it is one.
     pub relay: Cell<Option<usize>>,
     /// What of the meter was accounted for: received, sent, and for how long it was held to rates.
     pub accounted: Cell<(u64, u64, u64)>,
+    /// Whether the exchange has a socket towards an endpoint for itself.
+    pub uses_socket: Cell<bool>,
     /// Whose answer it waits for.
     pub asked: Cell<Option<Asked>>,
+    /// Bytes of memory that its tasks have taken and not given back.
+    pub held: Cell<isize>,
+    /// Whether it [rests](Self::rests) since the task of it that runs was polled.
+    resting: Cell<bool>,
+    /// What it held when it rested first.
+    held_at_rest: OnceCell<isize>,
+    /// The connection whose stream it is; that is charged with what its tasks take.
+    pub stream_of: OnceCell<Rc<Watch>>,
+    /// When a stream of it was last seen to wait for the client.
+    pub stalled_at: Cell<u64>,
     index: Cell<usize>,
     deadline: Cell<u64>,
     lifetime: Cell<u64>,
@@ -301,6 +371,8 @@ pub struct Watch {
     moved_at: Cell<u64>,
     cut: Cell<Option<Cut>>,
     waiting: Cell<Waiting>,
+    /// When the phase began.
+    since: Cell<u64>,
     pace: Cell<Pace>,
     looked_at: Cell<u64>,
     body: Waited,
@@ -313,10 +385,17 @@ impl Watch {
         Self {
             meter: Meter::default(),
             client: Cell::default(),
+            account: OnceCell::default(),
             listener: Cell::default(),
             relay: Cell::default(),
             accounted: Cell::default(),
+            uses_socket: Cell::default(),
             asked: Cell::default(),
+            held: Cell::default(),
+            resting: Cell::default(),
+            held_at_rest: OnceCell::new(),
+            stream_of: OnceCell::new(),
+            stalled_at: Cell::new(NEVER),
             index: Cell::default(),
             deadline: Cell::new(NEVER),
             lifetime: Cell::new(NEVER),
@@ -325,6 +404,7 @@ impl Watch {
             moved_at: Cell::new(now),
             cut: Cell::default(),
             waiting: Cell::default(),
+            since: Cell::new(now),
             pace: Cell::default(),
             looked_at: Cell::new(now),
             body: Waited::default(),
@@ -344,9 +424,42 @@ impl Watch {
         }
     }
 
+    /// Whether it is to end.
+    pub fn is_cut(&self) -> bool {
+        self.cut.get().is_some()
+    }
+
+    /// Charges it with memory that was taken, or given back where negative. What others have taken for it may be given back
+    /// here: that does not hide what it takes later.
+    pub fn takes(&self, bytes: isize) {
+        let held = self.held.get().saturating_add(bytes).max(0);
+        self.held.set(if self.resting.take() { *self.held_at_rest.get_or_init(|| held) } else { held });
+    }
+
+    /// Notes that it is between two exchanges: it holds what it held when this was noted first. What an exchange has
+    /// left beyond that is the worker's, as connections to endpoints are, and what it has had of the worker is back.
+    pub fn rests(&self) {
+        self.resting.set(true);
+    }
+
+    /// For how many milliseconds nothing has moved.
+    pub fn still_for(&self, now: u64) -> u64 {
+        if self.moves() == self.moved.get() { now.saturating_sub(self.moved_at.get()) } else { 0 }
+    }
+
+    fn moves(&self) -> u64 {
+        let Meter { received, sent, flushed, .. } = &self.meter;
+        received.get().wrapping_add(sent.get()).wrapping_add(flushed.get())
+    }
+
     /// What it waits for; noted with every wait, looked at with every tick.
     pub fn waiting(&self) -> Waiting {
         self.waiting.get()
+    }
+
+    /// When its present phase began.
+    pub fn since(&self) -> u64 {
+        self.since.get()
     }
 
     /// Notes what it waits for from now on.
@@ -367,13 +480,12 @@ impl Watch {
         match self.waiting.get() {
             Waiting::ForBody => self.body.is_slow(millis, meter.received.get(), pace.min_in, pace.grace),
             Waiting::ForRoom => self.room.is_slow(millis, meter.sent.get(), pace.min_out, pace.grace),
-            Waiting::Otherwise | Waiting::ForRequest => false,
+            _ => false,
         }
     }
 
     fn look(&self, now: u64) {
-        let Meter { received, sent, flushed, held, .. } = &self.meter;
-        let moved = received.get().wrapping_add(sent.get()).wrapping_add(flushed.get());
+        let (moved, held) = (self.moves(), &self.meter.held);
         // Whom we hold to a rate is not idle: it waits for us.
         if moved != self.moved.replace(moved) || held.get() {
             self.moved_at.set(now);
@@ -405,10 +517,21 @@ impl Guard {
         &self.watch
     }
 
+    /// The same, for who outlives the guard.
+    pub fn shared(&self) -> Rc<Watch> {
+        Rc::clone(&self.watch)
+    }
+
+    /// Whether it was cut because memory has run out.
+    pub fn is_cut_for_memory(&self) -> bool {
+        self.watch.cut.get() == Some(Cut::Memory)
+    }
+
     /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last, also one that has
     /// run out.
     pub fn phase(&self, limit: Duration) {
         self.settle();
+        self.watch.since.set(self.clock.now());
         self.watch.deadline.set(self.after(limit));
     }
 
@@ -488,7 +611,7 @@ pub fn now() -> u64 {
     millis(ORIGIN.elapsed())
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(NEVER)
 }
 

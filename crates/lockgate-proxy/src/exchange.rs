@@ -1,7 +1,6 @@
 //! One request and its answer: what is known when it begins, and what came of it.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
@@ -20,6 +19,7 @@ use lockgate_net::proxy_protocol::Version as ProxyVersion;
 use crate::access_log::{Cause, OpenedBy, Side};
 use crate::answer::Fault;
 use crate::body::{ReadError, Sink, Source, WriteError};
+use crate::clients::Account;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::limits::Share;
 use crate::metrics::http::SiteCells;
@@ -28,7 +28,7 @@ use crate::route::Pattern;
 use crate::shaping::Shapers;
 use crate::site::Rules;
 use crate::transform::Values;
-use crate::upstream::{DialError, Endpoint, Hold, InFlight, Lease, Private, Wire, Wish};
+use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Tried, Wire, Wish};
 use crate::worker::Worker;
 
 /// The way back to a client, and that of the request's body from it.
@@ -56,6 +56,12 @@ pub trait Downstream: Source + Sink {
     /// Begins the answer, which leaves with the first data or by a flush; `keep` is whether the connection will take
     /// another request.
     fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool);
+
+    /// Completes when data of the answer would be taken now: what can be read later is not read before.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>>;
 
     /// Whether [`poll_file`](Self::poll_file) takes any.
     fn takes_files(&self) -> bool;
@@ -119,7 +125,9 @@ impl Request<'_> {
         // RFC 9110 §10.1.1: an expectation in HTTP/1.0 is ignored, and ours would be one in HTTP/1.1.
         let unknown = self.head.version == Version::Http10 && field.known == Some(Known::Expect);
         let cookie = self.cookies.is_some() && field.name.eq_ignore_ascii_case(b"cookie");
-        onward.passes(field) && !ours && !unknown && !cookie
+        // To CGI it is HTTP_PROXY, which libraries take for the way out ("httpoxy", CVE-2016-5385). No standard has it.
+        let proxy = field.known.is_none() && field.name.eq_ignore_ascii_case(b"proxy");
+        onward.passes(field) && !ours && !unknown && !cookie && !proxy
     }
 
     /// The line of cookies to write in place of those that came, if there is one.
@@ -165,12 +173,16 @@ pub struct Exchange<'a, D> {
     pub request: Request<'a>,
     /// The deadlines.
     pub guard: &'a Guard,
+    /// What the client holds of what the process has.
+    pub account: Option<&'a Arc<Account>>,
+    /// The account whose share of sockets towards endpoints this uses: that of a stream. A connection of HTTP/1 uses one at a time.
+    pub share_of: Option<&'a Arc<Account>>,
     /// Where the body comes from and the answer goes.
     pub down: &'a mut D,
     /// To which endpoint the client belongs.
     pub wish: Wish,
     /// The client's own connections to endpoints, where endpoints are told of it.
-    pub private: &'a RefCell<Vec<Private>>,
+    pub private: &'a Rc<Kept>,
     /// What goes before everything else on such a connection.
     pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
     /// What its bodies may move, if their rates are limited.
@@ -196,6 +208,10 @@ pub struct Outcome {
     pub reused: bool,
     /// Attempts beyond the first.
     pub retries: u32,
+    /// The members that were tried in vain.
+    pub tried: Tried,
+    /// Of a call of gRPC, how it has ended.
+    pub grpc_status: Option<u16>,
     /// Until an endpoint was chosen and had room.
     pub wait: Option<Duration>,
     /// Connecting to it, if that was needed. Like `wait`, of all attempts together: what an attempt that failed has
@@ -382,6 +398,8 @@ impl Failure {
             Cut::Drain => Self::silent(Cause::Drain, Side::Lockgate, ""),
             Cut::Slow => Self::because(Fault::RequestTimeout, "below the minimum rate"),
             Cut::EndpointDown => Self::of(Fault::EndpointDown),
+            Cut::Memory => Self::silent(Cause::Limit, Side::Lockgate, "memory"),
+            Cut::Crowded => Self::silent(Cause::Limit, Side::Lockgate, "its place was wanted"),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The heart: what is done with a connection, from its acceptance to its line in the log.
 //!
 //! One worker is one thread: everything of a worker is `Rc` and `Cell`. Between workers there are settings that do
-//! not change, counters with one writer each, and the [`limits`] that are promised for the process.
+//! not change, counters with one writer each, and the [`limits`] that are promised for the process, and the
+//! accounts of its [`clients`].
 //! Knows no configuration file, no signal and no environment: the shell assembles what runs here.
 
 #![forbid(unsafe_code)]
@@ -12,6 +13,8 @@ pub mod admit;
 pub mod answer;
 pub mod body;
 mod boxed;
+pub mod client_address;
+pub mod clients;
 pub mod clock;
 pub mod downstream;
 mod escape;
@@ -19,8 +22,10 @@ pub mod exchange;
 pub mod h1;
 pub mod h2;
 pub mod limits;
+pub mod memory;
 pub mod metrics;
 pub mod popular;
+mod preemption;
 pub mod request_id;
 pub mod route;
 pub mod shaping;

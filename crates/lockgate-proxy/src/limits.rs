@@ -3,6 +3,10 @@
 //! The only state that workers share and write. What is full is waited for, first come first served; what waits in
 //! the listener's backlog costs nothing. Does not know why somebody waits or how long they may.
 
+pub mod connections;
+pub mod handshakes;
+pub mod sockets;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::net::{IpAddr, Ipv6Addr};
@@ -47,6 +51,23 @@ impl Limit {
     /// Takes one, in the order of asking.
     pub async fn take(&self) -> Permit {
         Arc::clone(&self.free).acquire_owned().await.expect("a limit is never closed")
+    }
+}
+
+/// One more of a count, until it is dropped.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    pub(crate) fn one(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

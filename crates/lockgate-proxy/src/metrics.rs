@@ -33,7 +33,7 @@ pub const HANDSHAKE_REASONS: [&str; 14] = [
 
 /// Why clients that speak HTTP/2 were disconnected: for requests that they took back, for frames without a use, for
 /// updates of windows; by the h2 crate, for what is too much (`calm`) or not HTTP/2 (`protocol`).
-pub const VIOLATIONS: [&str; 5] = ["resets", "control", "updates", "calm", "protocol"];
+pub const VIOLATIONS: [&str; 6] = ["resets", "control", "updates", "sections", "calm", "protocol"];
 
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 const RESUMED: [&str; 2] = ["false", "true"];
@@ -47,6 +47,10 @@ pub struct WorkerCells {
     pub relays: Vec<relay::RelayCells>,
     /// Turns in which accepting failed for want of descriptors or memory.
     pub accept_failures: Counter,
+    /// Connections that were cut because memory had run out.
+    pub memory_cut: Counter,
+    /// Requests and handshakes that were refused for the same reason.
+    pub memory_refused: Counter,
     /// Of exchanges.
     pub http: http::HttpCells,
 }
@@ -146,6 +150,13 @@ pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]
         "Turns in which accepting failed for want of descriptors or memory.",
     );
     family.sample(&[], shards.counter(|cells| &cells.accept_failures));
+    text.counter("lockgate_memory_cut_total", "Connections that were cut because memory had run out.")
+        .sample(&[], shards.counter(|cells| &cells.memory_cut));
+    text.counter(
+        "lockgate_memory_refused_total",
+        "Requests and handshakes that were refused because memory had run out.",
+    )
+    .sample(&[], shards.counter(|cells| &cells.memory_refused));
 }
 
 fn per_worker(text: &mut Text, shards: &Shards<WorkerCells>) {

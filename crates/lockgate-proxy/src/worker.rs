@@ -1,11 +1,15 @@
 //! One worker: what its connections share, its tick, and its end.
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::fmt;
+use std::future::poll_fn;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
@@ -13,41 +17,67 @@ use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
+use lockgate_net::memory::{self, Level};
 use lockgate_net::relay::Scratch;
 use lockgate_net::shape::Line;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::Blocks;
 use tokio::sync::Notify;
 
-use crate::access_log::Log;
+use crate::access_log::{Log, MaskIp};
 use crate::action::files;
+use crate::clients::{Clients, Connected};
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
-use crate::limits::{self, Limit, PerClient};
+use crate::limits::connections::Connections;
+use crate::limits::handshakes::Handshakes;
+use crate::limits::sockets::Sockets;
+use crate::limits::{self, PerClient, Permit};
 use crate::metrics::WorkerCells;
 use crate::popular::{Popular, PopularSnapshot};
+use crate::preemption::STILL;
 use crate::request_id::RequestIds;
-use crate::upstream::{Pool, Upstream};
+use crate::upstream::{Pool, Slots, Upstream};
 
 /// Clients whose traffic one worker tracks: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
 /// Milliseconds between two publications of them.
 const PUBLISHED_EVERY: u64 = 1_000;
 
+/// Milliseconds after which the allocator gives memory back again: that takes a while.
+const COLLECTED_EVERY: u64 = 1_000;
 /// Milliseconds between two looks at the idle connections to endpoints.
 const TIDIED_EVERY: u64 = 1_000;
 /// Ticks for which kept connections may still bring a request when we stop.
 const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
 const SPARE: usize = 64;
+/// Of the connections that wait for nothing, an eighth are closed at once where one is wanted, and no more than this: looking
+/// for them costs as much for one.
+const CLOSED_AT_ONCE: usize = 32;
+
+/// Which connections that wait for nothing are closed for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Idle {
+    /// Those that have done so for a while.
+    Long,
+    /// Those since a moment ago, too.
+    Any,
+}
 
 /// What all workers share: settings that do not change, and the limits of the process.
 pub struct Shared {
-    /// Connections at once.
-    pub connections: Limit,
-    /// Handshakes at once.
-    pub handshakes: Limit,
+    /// Connections of clients at once.
+    pub connections: Connections,
+    /// Handshakes with clients.
+    pub handshakes: Handshakes,
+    /// Sockets towards endpoints at once.
+    pub sockets: Arc<Sockets>,
+    /// Workers that share all of this.
+    pub workers: usize,
     /// Connections of each client at once, if that is limited.
     pub per_client: Option<Arc<PerClient>>,
+    /// What each client holds.
+    pub clients: Arc<Clients>,
     /// Whose PROXY headers are believed.
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// What requests are named by.
@@ -85,6 +115,8 @@ pub struct Setup {
     pub cells: Shard<WorkerCells>,
     /// Where it publishes its accounts.
     pub top: Published,
+    /// Under which addresses clients have an account.
+    pub mask: MaskIp,
     /// The access log, unless it is off.
     pub log: Option<Log>,
     /// Those of sites.
@@ -93,6 +125,10 @@ pub struct Setup {
     pub pipes: usize,
     /// The pools of the sites.
     pub pools: Vec<Arc<Pool>>,
+    /// Files that it may keep open for the next request.
+    pub files: usize,
+    /// Which of the workers it is.
+    pub number: usize,
 }
 
 /// What the connections of one worker share.
@@ -121,6 +157,9 @@ pub struct Worker {
     pub requests: Spare<RequestHead>,
     /// Heads of answers that nobody uses now.
     pub answers: Spare<ResponseHead>,
+    mask: MaskIp,
+    /// Sockets towards endpoints.
+    pub slots: Rc<Slots>,
     upstreams: Box<[Rc<Upstream>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// What is asked for most.
@@ -129,6 +168,12 @@ pub struct Worker {
     published: Published,
     published_at: Cell<u64>,
     tidied_at: Cell<u64>,
+    /// When it was last said that a client is not known.
+    pub unknown_client_told: Cell<Option<u64>>,
+    /// When the allocator last gave memory back, while that is scarce.
+    collected_at: Cell<Option<u64>>,
+    /// When no connection was found that could give way.
+    none_at: Cell<Option<u64>>,
     /// Ticks since it began to stop.
     stopping_for: Cell<u32>,
     stopping: Cell<bool>,
@@ -158,25 +203,32 @@ impl<T: Default> Spare<T> {
             kept.push(spare);
         }
     }
+
+    /// Keeps none.
+    fn clear(&self) {
+        self.0.take();
+    }
 }
 
 impl Worker {
     /// A worker without connections, whose time for rates is that of `line`.
     pub fn new(setup: Setup, line: Rc<Line>) -> Rc<Self> {
         let blocks = Blocks::new();
+        let slots = Slots::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
             let here = first;
             first += pool.members().len();
-            Upstream::new(pool, here, &blocks)
+            Upstream::new(pool, here, &blocks, &slots)
         };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
-            files: files::Cache::default(),
+            files: files::Cache::new(setup.files),
             encoders: RefCell::default(),
             requests: Spare::default(),
             answers: Spare::default(),
+            slots,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
@@ -188,9 +240,13 @@ impl Worker {
             site_logs: RefCell::new(setup.site_logs),
             popular: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
+            mask: setup.mask,
             published: setup.top,
             published_at: Cell::new(0),
             tidied_at: Cell::new(0),
+            unknown_client_told: Cell::new(None),
+            collected_at: Cell::new(None),
+            none_at: Cell::new(None),
             stopping_for: Cell::new(0),
             stopping: Cell::new(false),
             stop: Notify::new(),
@@ -203,6 +259,7 @@ impl Worker {
             self.account(watch);
             self.impatience(watch);
         });
+        self.mind_memory();
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
@@ -218,10 +275,45 @@ impl Worker {
         self.site_logs.borrow_mut().iter_mut().for_each(Log::flush);
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
+            self.blocks.tidy();
             self.tidy();
         }
         if self.is_stopping() {
             self.let_go();
+        }
+    }
+
+    /// Gives memory back where it is scarce, and once when it is no longer.
+    fn mind_memory(&self) {
+        let level = memory::level();
+        if level > Level::Easy {
+            self.relieve();
+        }
+        let now = self.clock.now();
+        let since = self.collected_at.get();
+        if level > Level::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
+            self.collected_at.set(Some(now));
+            memory::collect();
+        } else if level == Level::Easy && since.is_some() {
+            self.collected_at.set(None);
+            memory::collect();
+        }
+    }
+
+    /// Lets go of what is only kept for later; where that is not enough, cuts its share of the connections that hold most.
+    fn relieve(&self) {
+        self.files.clear();
+        self.blocks.shrink();
+        self.requests.clear();
+        self.answers.clear();
+        self.encoders.take();
+        if memory::level() == Level::Full {
+            let share = memory::process().excess().div_ceil(self.shared.workers.max(1));
+            let cut = crate::memory::relieve(&self.clock, share, |client| {
+                // A Unix socket's peers speak for many, as those do that are trusted.
+                client.is_none_or(|ip| (self.shared.trusted)(ip))
+            });
+            self.cells.memory_cut.add(cut as u64);
         }
     }
 
@@ -268,6 +360,91 @@ impl Worker {
         }
     }
 
+    /// Looks whether another worker wants what is idle here.
+    pub fn answer(&self) {
+        if self.shared.connections.wanted() > 0 {
+            self.make_room(Idle::Long);
+        }
+        self.slots.answer(&self.clock);
+    }
+
+    /// Closes connections of clients if there is any for which another client waits. Of clients that have more than their part of all
+    /// places go what has waited for nothing for a while, then what is not open yet; then what has waited for nothing of the
+    /// other clients; then, of those that have more again, what is under way and stands still; at last, where `which` has it, what
+    /// waits for nothing since a moment ago, as a connection does that was just made. Of one kind those go first whose client has
+    /// most, and of these the longest there.
+    fn make_room(&self, which: Idle) -> usize {
+        let connections = &self.shared.connections;
+        let now = self.clock.now();
+        // Looking costs as much as there are connections: several listeners that wait need not do it in one tick.
+        if connections.wanted() == 0 || self.none_at.get() == Some(now) {
+            return 0;
+        }
+        let part = connections.size() / (self.shared.clients.count() + 1);
+        let greedy = Cell::new(0);
+        let order = |watch: &Watch| {
+            let waiting = watch.waiting();
+            let idles = waiting == Waiting::ForRequest;
+            let rests = idles && now.saturating_sub(watch.since()) >= STILL;
+            let stands = || matches!(waiting, Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom);
+            let is_still = || stands() && watch.still_for(now) >= STILL;
+            if !idles && waiting != Waiting::ForOpening && !is_still() {
+                return None;
+            }
+            // Accounts are read of those that may give way only: other workers write them.
+            let account = watch.account.get().map(Connected::account);
+            let held = account.map_or(0, |account| account.connections.now());
+            let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
+            let class = match waiting {
+                _ if rests && is_greedy => 0,
+                Waiting::ForOpening if is_greedy => 1,
+                _ if rests => 2,
+                _ if idles && which == Idle::Any => 4,
+                _ if is_greedy => 3,
+                _ => return None,
+            };
+            greedy.set(greedy.get() + usize::from(class < 2));
+            Some((class, Reverse(held), watch.since()))
+        };
+        let count = |_| connections.wanted().max((greedy.get() / 8).min(CLOSED_AT_ONCE));
+        let closed = self.clock.make_room(order, count);
+        self.none_at.set((closed == 0).then_some(now));
+        connections.give_way(closed);
+        closed
+    }
+
+    /// Takes a place among the connections of clients; where there is none, idle ones give way.
+    pub async fn place(&self) -> Permit {
+        let connections = &self.shared.connections;
+        if let Some(place) = connections.try_take() {
+            return place;
+        }
+        let _waiting = connections.wait();
+        let mut place = pin!(connections.take());
+        let mut tick = pin!(self.clock.next_tick());
+        let (mut asked, mut which) = (false, Idle::Long);
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(place) = place.as_mut().poll(cx) {
+                    return Poll::Ready(place);
+                }
+                if !std::mem::replace(&mut asked, true) {
+                    connections.want();
+                    if self.make_room(which) == 0 {
+                        connections.wake();
+                    }
+                } else if tick.as_mut().poll(cx).is_ready() {
+                    tick.set(self.clock.next_tick());
+                    // Places may be free in a moment: of connections that have waited in the backlog many are dead.
+                    (asked, which) = (false, Idle::Any);
+                } else {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
     /// One of the pools of the sites.
     pub fn upstream(&self, number: usize) -> &Rc<Upstream> {
         &self.upstreams[number]
@@ -303,7 +480,8 @@ impl Worker {
             cells.sent.add(sent);
         }
         if let Some(client) = watch.client.get() {
-            self.top.borrow_mut().add(&limits::client(client), unix_millis(), received, sent);
+            let client = self.mask.shown(limits::client(client));
+            self.top.borrow_mut().add(&client, unix_millis(), received, sent);
         }
     }
 

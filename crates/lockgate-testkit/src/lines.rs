@@ -18,6 +18,17 @@ pub struct Lines(Arc<(Mutex<Collected>, Condvar)>);
 struct Collected {
     lines: Vec<String>,
     ended: bool,
+    reading: Reading,
+}
+
+/// Whether the source is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Reading {
+    #[default]
+    On,
+    /// No more, once the line that is waited for has come.
+    Stopping,
+    Stopped,
 }
 
 impl Lines {
@@ -28,7 +39,7 @@ impl Lines {
         std::thread::spawn(move || {
             let mut source = BufReader::new(source);
             let mut line = Vec::new();
-            while source.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            while writer.may_read() && source.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
                 let text = String::from_utf8_lossy(&line).trim_end_matches('\n').to_owned();
                 writer.change(|collected| collected.lines.push(text));
                 line.clear();
@@ -36,6 +47,31 @@ impl Lines {
             writer.change(|collected| collected.ended = true);
         });
         lines
+    }
+
+    /// Reads no more, as a collector of logs that hangs. Takes effect with the next line.
+    pub fn stop_reading(&self) {
+        self.change(|collected| collected.reading = Reading::Stopping);
+    }
+
+    /// Whether nothing is read any more.
+    pub fn has_stopped_reading(&self) -> bool {
+        self.lock().reading == Reading::Stopped
+    }
+
+    /// Reads on.
+    pub fn read_on(&self) {
+        self.change(|collected| collected.reading = Reading::On);
+    }
+
+    /// Waits until the source may be read; always true.
+    fn may_read(&self) -> bool {
+        let mut collected = self.lock();
+        while collected.reading != Reading::On {
+            collected.reading = Reading::Stopped;
+            collected = self.0.1.wait(collected).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
     }
 
     /// Waits for a line in which `find` finds something; lines that came before are looked at too.

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::DEADLINE;
 use crate::wire::Wire;
+use crate::{DEADLINE, port};
 
 /// A listening socket.
 #[derive(Debug)]
@@ -25,12 +25,12 @@ enum Kind {
 }
 
 impl Origin {
-    /// Listens on a free port of 127.0.0.1.
+    /// Listens on a free port of 127.0.0.1, which no other origin has had.
     ///
     /// # Panics
     /// When there is none.
     pub fn tcp() -> Self {
-        Self::tcp_at(SocketAddr::from(([127, 0, 0, 1], 0)))
+        Self::over(port::listen())
     }
 
     /// Listens on `address`.
@@ -38,7 +38,10 @@ impl Origin {
     /// # Panics
     /// When it is taken.
     pub fn tcp_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).expect("the address is free");
+        Self::over(TcpListener::bind(address).expect("the address is free"))
+    }
+
+    fn over(listener: TcpListener) -> Self {
         let address = listener.local_addr().expect("a bound socket has one");
         Self(Kind::Tcp(listener, address))
     }

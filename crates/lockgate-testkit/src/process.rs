@@ -36,7 +36,7 @@ pub struct Lockgate {
     first: Option<String>,
     metrics: Option<SocketAddr>,
     next: usize,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 /// How the program ended.
@@ -98,7 +98,7 @@ impl Launch {
         let path = folder.path().join("lockgate.toml");
         std::fs::write(&path, self.amend(toml)).expect("the disk has room");
         let mut gate = self.command(&["run", "-c", &path.display().to_string()]);
-        gate._folder = Some(folder);
+        gate.folder = Some(folder);
         gate
     }
 
@@ -143,7 +143,7 @@ impl Launch {
             first: None,
             metrics: None,
             next: 0,
-            _folder: None,
+            folder: None,
         }
     }
 
@@ -207,7 +207,7 @@ impl Lockgate {
     /// When it does not answer.
     pub fn get(&self, path: &str) -> (u16, String) {
         let mut client = Http::connect(self.metrics_address());
-        client.send(format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n"));
+        client.send(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"));
         let answer = client.answer();
         (answer.status(), answer.text().to_owned())
     }
@@ -298,9 +298,34 @@ impl Lockgate {
         &self.stderr
     }
 
+    /// Leaves its standard error unread and full, until [`Lines::read_on`].
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn fill_stderr(&self) {
+        self.stderr.stop_reading();
+        let path = format!("/proc/{}/fd/2", self.pid());
+        let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+        let pipe = rustix::fs::open(path, flags, rustix::fs::Mode::empty()).expect("it is a pipe");
+        eventually("standard error is full", || {
+            // Lines, since the reader stops behind one.
+            while rustix::io::write(&pipe, b"\n").is_ok() {}
+            let stopped = self.stderr.has_stopped_reading();
+            (stopped && rustix::io::write(&pipe, b"\n").is_err()).then_some(())
+        });
+    }
+
     /// What it writes to standard output.
     pub fn stdout(&self) -> &Lines {
         &self.stdout
+    }
+
+    /// The file of the configuration that [`Launch::start`] gave it.
+    ///
+    /// # Panics
+    /// When it was started by other arguments.
+    pub fn configuration(&self) -> PathBuf {
+        self.folder.as_ref().expect("it was started with a configuration").path().join("lockgate.toml")
     }
 
     /// Its process number.

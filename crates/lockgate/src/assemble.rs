@@ -13,8 +13,10 @@ mod tls;
 mod tunnels;
 mod values;
 
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +24,6 @@ use lockgate_config as config;
 use lockgate_config::{At, Code, Config, Protocol, Report};
 use lockgate_net::listen::{self, Address, Bound};
 use lockgate_net::tls::{Connector, TicketRing};
-use lockgate_proxy::action::files;
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::downstream::{AcceptProxy, Listener, Service};
 use lockgate_proxy::metrics::relay::RelayName;
@@ -90,14 +91,14 @@ impl Assembly {
         }
     }
 
-    /// Descriptors that each worker holds besides those of connections: its listeners, the alarm of its rates, and files
-    /// that it serves.
-    pub(crate) fn held_by_worker(&self) -> usize {
+    /// Descriptors that each worker holds besides those of connections: its listeners, the alarm of its rates, and twice as many
+    /// as it keeps of the `files` that it serves.
+    pub(crate) fn held_by_worker(&self, files: usize) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
         let serves = |planned: &Planned| {
             planned.listener.sites().is_some_and(|sites| sites.routes.iter().any(is_files))
         };
-        let files = if self.listeners.iter().any(serves) { 2 * files::DESCRIPTORS } else { 0 };
+        let files = if self.listeners.iter().any(serves) { 2 * files } else { 0 };
         self.listeners.len() + 1 + files
     }
 
@@ -128,9 +129,19 @@ pub(crate) struct Planned {
     pub(crate) at: At,
 }
 
-/// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong.
-pub(crate) fn assemble(config: &Config, report: &mut Report) -> Option<Assembly> {
-    let mistakes = Mistakes { report, failed: false };
+/// What this process may read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// What the start reads.
+    AsStart,
+    /// Less: what it may not read may still be in order, and is a warning.
+    Less,
+}
+
+/// Assembles `config`; what is wrong or doubtful is added to `report`. `None` when something is wrong, or could not be
+/// read for want of permission.
+pub(crate) fn assemble(config: &Config, sight: Sight, report: &mut Report) -> Option<Assembly> {
+    let mistakes = Mistakes { report, sight, failed: false };
     let (rings, mut pools) = (Rings::default(), Pools::default());
     pools.resolver.ask(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
@@ -178,6 +189,7 @@ fn counted(config: &Config) -> impl Iterator<Item = &String> {
 /// What is wrong, and whether anything that is found forbids to start.
 struct Mistakes<'a> {
     report: &'a mut Report,
+    sight: Sight,
     failed: bool,
 }
 
@@ -185,6 +197,17 @@ impl Mistakes<'_> {
     fn error(&mut self, code: Code, at: &At, message: impl Into<String>, cure: &str) {
         self.failed = true;
         self.tell(code, at, message.into(), "", cure);
+    }
+
+    /// A mistake of the file at `path`.
+    fn file(&mut self, path: &Path, code: Code, at: &At, message: impl Into<String>, cure: &str) {
+        let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+        if self.sight == Sight::Less && File::open(path).is_err_and(is_denied) {
+            self.failed = true;
+            let cure = "run `check` as root, as the start is";
+            return self.tell(Code::NotExamined, at, message.into(), "this user may not read it", cure);
+        }
+        self.error(code, at, message, cure);
     }
 
     fn warn(&mut self, code: Code, at: &At, message: impl Into<String>, why: &str, cure: &str) {
@@ -232,6 +255,10 @@ fn shape(written: &config::Shape) -> Arc<Shape> {
         rates(written.total),
     )
 }
+
+/// For how long the kernel keeps back a client that has said nothing, where clients speak first. Deadlines begin afterwards:
+/// it must be short beside them.
+const DEFERRED: Duration = Duration::from_secs(1);
 
 fn options(socket: &config::Socket, defer_accept: Option<Duration>) -> listen::Options {
     listen::Options { backlog: socket.backlog, fast_open: socket.fast_open, defer_accept }

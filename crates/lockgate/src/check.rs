@@ -2,35 +2,39 @@
 
 use std::process::ExitCode;
 
-use lockgate_config::{Report, Severity, load};
+use lockgate_config::{Report, Severity};
+use lockgate_net::listen::Trial;
 use serde_json::{Value, json};
 
-use crate::assemble::{Assembly, assemble};
-use crate::cli::{Check, Detail, Output, Warnings};
+use crate::assemble::Assembly;
+use crate::cli::{Addresses, Check, Detail, Output, Warnings};
+use crate::examine::{Examined, examine};
+use crate::opening::Mode;
 use crate::print::{self, out};
 
 mod describe;
+mod names;
 mod text;
+mod words;
 
 /// Errors found.
 const ERRORS: u8 = 1;
 /// Warnings found, and `--strict`.
 const WARNINGS: u8 = 2;
 
-/// Checks a configuration file and what it names; binds and starts nothing.
+/// Checks a configuration file and what a start needs; opens and starts nothing.
 pub(crate) fn run(check: &Check) -> ExitCode {
-    let (loaded, mut report) = match load(&check.config) {
-        Ok(loaded) => {
-            let warnings = loaded.warnings.clone();
-            (Some(loaded), warnings)
-        }
-        Err(report) => (None, report),
+    let trial = match check.addresses {
+        Addresses::OfMachine => Trial::Address,
+        Addresses::Bind => Trial::Port,
     };
-    let assembly = loaded.as_ref().and_then(|loaded| assemble(&loaded.config, &mut report));
-    let served = match (&loaded, &assembly, check.detail) {
-        (Some(loaded), Some(assembly), Detail::Everything) => {
-            Some(describe::listeners(&loaded.config, assembly))
-        }
+    let Examined { mut report, draft, assembly } = examine(&check.config, Mode::Check(trial));
+    let config = draft.as_ref().map(|draft| &draft.understood().config);
+    if let Some(config) = config {
+        names::doubt(config, &mut report);
+    }
+    let served = match (config, &assembly, check.detail) {
+        (Some(config), Some(assembly), Detail::Everything) => Some(describe::listeners(config, assembly)),
         _ => None,
     };
     match check.output {
@@ -56,9 +60,10 @@ pub(crate) fn run(check: &Check) -> ExitCode {
 
 fn summary(report: &Report, assembly: Option<&Assembly>) -> String {
     let listeners = assembly.map_or(0, |assembly| assembly.listeners.len());
+    let listeners = words::counted(listeners, "listener");
     match report.count(Severity::Warning) {
-        0 => format!("ok, {listeners} listener(s)"),
-        warnings => format!("ok, {listeners} listener(s), {warnings} warning(s)"),
+        0 => format!("ok, {listeners}"),
+        warnings => format!("ok, {listeners}, {}", words::counted(warnings, "warning")),
     }
 }
 

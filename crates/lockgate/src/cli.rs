@@ -4,6 +4,7 @@
 //! because the configuration has one grammar for them and `proxy` is a configuration of one table.
 
 mod compare;
+mod foreign;
 pub(crate) mod load;
 pub(crate) mod serve;
 pub(crate) mod tunnel;
@@ -18,6 +19,8 @@ pub(crate) use compare::check_load;
 use lockgate_load::compare::Options as Comparison;
 use lockgate_load::compare::guard::Guard;
 
+use crate::one_liners::Demo;
+
 /// Where the configuration is read from when neither `-c` nor [`CONFIG_VARIABLE`] says otherwise.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
 /// The environment variable that names the configuration file; `-c` wins over it.
@@ -30,8 +33,8 @@ pub(crate) enum Command {
     Run { config: PathBuf },
     /// Check the file and print what is wrong with it.
     Check(Check),
-    /// Serve a built-in application behind a self-signed certificate.
-    Demo { listen: SocketAddr, metrics: SocketAddr },
+    /// Serve a built-in page and application behind a self-signed certificate.
+    Demo(Demo),
     /// Serve one listener without a file.
     Proxy { listen: String, upstream: String, tls: ListenerTls },
     /// Serve the files of a folder without a file of configuration.
@@ -55,6 +58,7 @@ pub(crate) struct Check {
     pub(crate) detail: Detail,
     pub(crate) output: Output,
     pub(crate) warnings: Warnings,
+    pub(crate) addresses: Addresses,
 }
 
 /// How much `check` prints when nothing is wrong.
@@ -73,6 +77,15 @@ pub(crate) enum Output {
     Text,
     /// A program (`--json`).
     Json,
+}
+
+/// How `check` looks at the addresses of listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Addresses {
+    /// Whether this machine has them; their ports may be in use, by the server that is to be restarted for example.
+    OfMachine,
+    /// Also whether their ports are free (`--bind`).
+    Bind,
 }
 
 /// What warnings do to the exit code of `check`.
@@ -114,16 +127,22 @@ impl Command {
         arguments: impl IntoIterator<Item = OsString>,
         variable: Option<OsString>,
     ) -> Result<Self, clap::Error> {
-        let typed = Typed::try_parse_from(arguments)?;
+        let typed = Typed::try_parse_from(arguments).map_err(foreign::instead)?;
+        if let Some(word) = &typed.signal {
+            return Err(foreign::signal(word));
+        }
         let named = variable.filter(|value| !value.is_empty());
         let default = named.map_or_else(|| PathBuf::from(DEFAULT_CONFIG), PathBuf::from);
         let outer = typed.config;
-        match (typed.verb, typed.test) {
+        match (typed.verb, typed.test || typed.test_in_detail) {
             (Some(_), true) => {
                 Err(usage(ErrorKind::ArgumentConflict, "-t is a command of its own: `lockgate -t -c FILE`"))
             }
             (Some(verb), false) => verb.resolve(outer, default),
-            (None, true) => Ok(Self::Check(CheckTyped::default().resolve(outer.unwrap_or(default)))),
+            (None, true) => {
+                let check = CheckTyped { verbose: typed.test_in_detail, ..CheckTyped::default() };
+                Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
+            }
             (None, false) => match outer {
                 Some(config) => Ok(Self::Run { config }),
                 None => {
@@ -155,8 +174,14 @@ struct Typed {
     /// Check the configuration and exit, as `check` does
     #[arg(short = 't')]
     test: bool,
+    /// As `check -v` does, for those who know it from nginx
+    #[arg(short = 'T', hide = true)]
+    test_in_detail: bool,
+    /// Signals that nginx sends so
+    #[arg(short = 's', hide = true, value_name = "SIGNAL")]
+    signal: Option<String>,
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
-    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    #[arg(short = 'c', short_alias = 'f', long = "config", value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -167,18 +192,23 @@ enum Verb {
     /// Serve what the configuration says
     #[command(after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
         Signals: TERM and INT drain, a second one stops at once; QUIT drains; \
-        HUP reads the certificates again; USR1 reopens the access log.")]
+        HUP reads the certificates again and checks the file; USR1 reopens the access log.")]
     Run(ConfigTyped),
-    /// Check the configuration and print every mistake in it
-    #[command(after_help = "Example:\n  lockgate check -v -c lockgate.toml\n\n\
+    /// Check the configuration and what it needs to start, and print every mistake
+    #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
+        It looks at what a start needs, as the user that runs it: files, folders, users, addresses and names. Run it as root \
+        where the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
     Check(CheckTyped),
-    /// Serve a built-in application over TLS, without a file, and say what to try
+    /// Serve a built-in page and application over HTTPS, without a file, and say what to try
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo {
-        /// Where TLS is accepted
+        /// Where the site is served
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
         listen: SocketAddr,
+        /// Where the relay listens [default: the port after that of the site]
+        #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+        relay: Option<SocketAddr>,
         /// Where /metrics, /top, /health and /ready are served
         #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
         metrics: SocketAddr,
@@ -231,18 +261,27 @@ enum Verb {
     },
 }
 
-#[derive(Args)]
+#[derive(Args, Default)]
 struct ConfigTyped {
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
-    #[arg(short = 'c', long = "config", value_name = "FILE", id = "file")]
+    #[arg(short = 'c', short_alias = 'f', long = "config", value_name = "FILE", id = "file")]
     config: Option<PathBuf>,
+    /// The same without -c
+    #[arg(value_name = "FILE", id = "named", conflicts_with = "file")]
+    named: Option<PathBuf>,
+}
+
+impl ConfigTyped {
+    /// The file, however it was named.
+    fn file(self) -> Option<PathBuf> {
+        self.config.or(self.named)
+    }
 }
 
 #[derive(Args, Default)]
 struct CheckTyped {
-    /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
-    #[arg(short = 'c', long = "config", value_name = "FILE", id = "file")]
-    config: Option<PathBuf>,
+    #[command(flatten)]
+    config: ConfigTyped,
     /// Print per address what a client will get: certificate, versions, ALPN, endpoints
     #[arg(short, long)]
     verbose: bool,
@@ -252,12 +291,17 @@ struct CheckTyped {
     /// Exit with 2 when there are warnings
     #[arg(long)]
     strict: bool,
+    /// Try to bind the addresses too: fails where another process, such as a running Lockgate, has them
+    #[arg(long)]
+    bind: bool,
 }
 
 impl Verb {
     fn resolve(self, outer: Option<PathBuf>, default: PathBuf) -> Result<Command, clap::Error> {
         let once = |inner: Option<PathBuf>| match (inner, outer.clone()) {
-            (Some(_), Some(_)) => Err(usage(ErrorKind::ArgumentConflict, "-c is given twice")),
+            (Some(_), Some(_)) => {
+                Err(usage(ErrorKind::ArgumentConflict, "the configuration file is given twice"))
+            }
             (inner, outer) => Ok(inner.or(outer).unwrap_or_else(|| default.clone())),
         };
         // An option that a command would ignore is refused, like a key without an effect.
@@ -268,12 +312,15 @@ impl Verb {
             None => Ok(command),
         };
         match self {
-            Self::Run(ConfigTyped { config }) => Ok(Command::Run { config: once(config)? }),
+            Self::Run(typed) => Ok(Command::Run { config: once(typed.file())? }),
             Self::Check(mut typed) => {
-                let config = once(typed.config.take())?;
+                let config = once(std::mem::take(&mut typed.config).file())?;
                 Ok(Command::Check(typed.resolve(config)))
             }
-            Self::Demo { listen, metrics } => without_file(Command::Demo { listen, metrics }),
+            Self::Demo { listen, relay, metrics } => {
+                let relay = relay.unwrap_or_else(|| beside(listen));
+                without_file(Command::Demo(Demo { listen, relay, metrics }))
+            }
             Self::Proxy { listen, upstream, tls } => {
                 without_file(Command::Proxy { listen, upstream, tls: tls.unwrap_or(ListenerTls::Plain) })
             }
@@ -297,12 +344,19 @@ impl CheckTyped {
             detail: if self.verbose { Detail::Everything } else { Detail::Mistakes },
             output: output(self.json),
             warnings: if self.strict { Warnings::Fatal } else { Warnings::Printed },
+            addresses: if self.bind { Addresses::Bind } else { Addresses::OfMachine },
         }
     }
 }
 
 fn output(json: bool) -> Output {
     if json { Output::Json } else { Output::Text }
+}
+
+/// The next port of the same address; any, where any was asked for.
+fn beside(address: SocketAddr) -> SocketAddr {
+    let port = if address.port() == 0 { 0 } else { address.port().checked_add(1).unwrap_or(0) };
+    SocketAddr::new(address.ip(), port)
 }
 
 fn not_empty(written: &str) -> Result<String, String> {
@@ -351,6 +405,7 @@ mod tests {
             detail: Detail::Mistakes,
             output: Output::Text,
             warnings: Warnings::Printed,
+            addresses: Addresses::OfMachine,
         }
     }
 
@@ -377,6 +432,43 @@ mod tests {
         assert_eq!(parse("-c a.toml").unwrap(), Command::Run { config: "a.toml".into() });
         assert_eq!(parse("-c a.toml run").unwrap(), Command::Run { config: "a.toml".into() });
         assert_eq!(parse("-c a.toml check").unwrap(), Command::Check(check("a.toml")));
+        let in_detail = Check { detail: Detail::Everything, ..check("a.toml") };
+        assert_eq!(parse("-T -c a.toml").unwrap(), Command::Check(in_detail));
+    }
+
+    #[test]
+    fn run_and_check_take_the_file_as_a_word() {
+        assert_eq!(parse("run a.toml").unwrap(), Command::Run { config: "a.toml".into() });
+        assert_eq!(parse("run -f a.toml").unwrap(), Command::Run { config: "a.toml".into() });
+        assert_eq!(parse("-f a.toml").unwrap(), Command::Run { config: "a.toml".into() });
+        for line in ["check a.toml", "validate a.toml", "validate --config a.toml", "configtest -f a.toml"] {
+            assert_eq!(parse(line).unwrap(), Command::Check(check("a.toml")), "{line}");
+        }
+    }
+
+    #[test]
+    fn commands_of_other_servers_say_what_to_do_instead() {
+        for (line, says) in [
+            ("reload", "systemctl restart lockgate"),
+            ("reload --config a.toml", "lockgate check -c FILE"),
+            ("restart", "systemctl restart lockgate"),
+            ("-s reload", "`-s reload`"),
+            ("-s stop", "systemctl stop lockgate"),
+            ("-s quit", "drain.deadline"),
+            ("-s reopen", "USR1"),
+            ("-s fly", "TERM stops"),
+            ("stop", "systemctl stop lockgate"),
+            ("start", "lockgate run -c FILE"),
+            ("status", "systemctl status lockgate"),
+            ("fmt", "taplo"),
+            ("adapt --config a", "docs/config.md"),
+        ] {
+            let error = parse(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            let text = error.to_string();
+            assert!(text.contains(says), "{line}: {text}");
+            assert!(!text.contains("similar") && text.lines().count() <= 2, "{line}: {text}");
+        }
     }
 
     #[test]
@@ -386,18 +478,22 @@ mod tests {
             detail: Detail::Everything,
             output: Output::Json,
             warnings: Warnings::Fatal,
+            addresses: Addresses::Bind,
         };
-        assert_eq!(parse("check -v --json --strict -c a.toml").unwrap(), Command::Check(all));
+        assert_eq!(parse("check -v --json --strict --bind -c a.toml").unwrap(), Command::Check(all));
     }
 
     #[test]
     fn demo_listens_on_loopback_unless_told() {
-        let demo = |listen: &str, metrics: &str| Command::Demo {
-            listen: listen.parse().unwrap(),
-            metrics: metrics.parse().unwrap(),
+        let demo = |listen: &str, relay: &str, metrics: &str| {
+            let address = |text: &str| text.parse().unwrap();
+            Command::Demo(Demo { listen: address(listen), relay: address(relay), metrics: address(metrics) })
         };
-        assert_eq!(parse("demo").unwrap(), demo("127.0.0.1:8443", "127.0.0.1:9090"));
-        assert_eq!(parse("demo --listen [::1]:1 --metrics 0.0.0.0:2").unwrap(), demo("[::1]:1", "0.0.0.0:2"));
+        assert_eq!(parse("demo").unwrap(), demo("127.0.0.1:8443", "127.0.0.1:8444", "127.0.0.1:9090"));
+        let typed = "demo --listen [::1]:1 --metrics 0.0.0.0:2";
+        assert_eq!(parse(typed).unwrap(), demo("[::1]:1", "[::1]:2", "0.0.0.0:2"));
+        let typed = "demo --listen 127.0.0.1:0 --relay 127.0.0.2:3";
+        assert_eq!(parse(typed).unwrap(), demo("127.0.0.1:0", "127.0.0.2:3", "127.0.0.1:9090"));
     }
 
     #[test]
@@ -469,8 +565,10 @@ mod tests {
             ("", "Usage"),
             ("chekc", "'check'"),
             ("run --confg a", "--config"),
-            ("run a.toml", "unexpected"),
+            ("run a.toml b.toml", "unexpected"),
             ("-c a.toml run -c b.toml", "twice"),
+            ("-c a.toml run b.toml", "twice"),
+            ("run -c a.toml b.toml", "cannot be used with"),
             ("-c a.toml demo", "leave out -c"),
             ("-t run", "a command of its own"),
             ("demo --listen 8443", "write an IP address and a port"),

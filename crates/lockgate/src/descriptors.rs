@@ -1,6 +1,6 @@
-//! File descriptors: the process's limit, and how many connections fit under it.
+//! File descriptors: the process's limit, and how it is divided among clients, endpoints, files and pipes.
 //!
-//! Does not count connections: `limits.connections` is enforced where connections are accepted.
+//! Does not count what is open: that is for `lockgate_proxy::limits`.
 
 use std::io;
 
@@ -56,14 +56,43 @@ pub(crate) fn connection_limit(nofile: u64, workers: usize, holds: usize) -> usi
     usize::try_from(connections).unwrap_or(usize::MAX).clamp(1, MOST_CONNECTIONS)
 }
 
-/// How many pipes each worker may have open for splicing: what `nofile` leaves beside `connections`, two
-/// descriptors a pipe.
-pub(crate) fn pipe_limit(nofile: u64, connections: usize, workers: usize, holds: usize) -> usize {
-    let all = u64::try_from(workers).unwrap_or(u64::MAX).max(1);
-    let reserved = reserved(workers, holds);
-    let connections = u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(PER_CONNECTION);
-    let left = nofile.saturating_sub(reserved).saturating_sub(connections);
-    usize::try_from(left / 2 / all).unwrap_or(usize::MAX).min(MOST_PIPES)
+/// How the process's descriptors are divided, beside those that are kept for everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Division {
+    /// Connections of clients.
+    pub(crate) connections: usize,
+    /// Sockets towards endpoints.
+    pub(crate) sockets: usize,
+    /// Pipes for splicing, of each worker.
+    pub(crate) pipes: usize,
+}
+
+impl Division {
+    /// Divides `nofile` descriptors where `wanted` connections are wanted, or as many as [`connection_limit`] says. There are never more of them than
+    /// leave an eighth for endpoints: without any, no client that is connected would be served. What neither connections nor
+    /// pipes take is for endpoints.
+    pub(crate) fn of(nofile: u64, wanted: Option<usize>, workers: usize, holds: usize) -> Self {
+        let free = nofile - reserved(workers, holds).min(nofile / 2);
+        let most = usize::try_from(free - free / 8).unwrap_or(usize::MAX).max(1);
+        let connections =
+            wanted.map_or_else(|| connection_limit(nofile, workers, holds), |wanted| wanted.min(most));
+        let taken = connections as u64;
+        // A pipe is two descriptors. Pipes leave a socket for each connection, and never less than that eighth.
+        let spare = free.saturating_sub(taken).saturating_sub(taken.max(free / 8));
+        let each = spare / 2 / u64::try_from(workers).unwrap_or(u64::MAX).max(1);
+        let pipes = usize::try_from(each).unwrap_or(usize::MAX).min(MOST_PIPES);
+        let piped = pipes.saturating_mul(workers).saturating_mul(2) as u64;
+        let sockets = free.saturating_sub(taken).saturating_sub(piped);
+        Self { connections, sockets: usize::try_from(sockets).unwrap_or(usize::MAX).max(1), pipes }
+    }
+}
+
+/// How many files a worker may keep open for the next request: an eighth of all descriptors for those of all workers, and no
+/// more than `most`.
+pub(crate) fn file_limit(nofile: u64, workers: usize, most: usize) -> usize {
+    // What was kept before is let go of only when as much again was found.
+    let workers = u64::try_from(workers).unwrap_or(u64::MAX).max(1).saturating_mul(2);
+    usize::try_from(nofile / 8 / workers).unwrap_or(usize::MAX).clamp(1, most)
 }
 
 fn reserved(workers: usize, holds: usize) -> u64 {
@@ -110,6 +139,33 @@ mod tests {
         for nofile in 150..20_000 {
             let connections = connection_limit(nofile, 1, 4) as u64;
             assert!(connections * PER_CONNECTION + reserved(1, 4) <= nofile, "{nofile}");
+        }
+    }
+
+    #[test]
+    fn what_is_divided_is_never_more_than_there_is() {
+        for nofile in [150, 256, 300, 512, 1_024, 4_096, 20_000, 65_536, 1_048_576] {
+            for workers in [1, 2, 8] {
+                for wanted in [None, Some(1), Some(100), Some(1_000_000)] {
+                    let Division { connections, sockets, pipes } = Division::of(nofile, wanted, workers, 4);
+                    let free = nofile - reserved(workers, 4).min(nofile / 2);
+                    let all = (connections + sockets + 2 * pipes * workers) as u64;
+                    assert!(all <= free, "{all} of {free}, {nofile} {workers} {wanted:?}");
+                    assert!(sockets as u64 >= free / 8, "{sockets} for endpoints, {nofile} {wanted:?}");
+                    if wanted.is_none() {
+                        assert!(sockets >= connections, "each connection may have a socket");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_that_are_kept_never_take_more_than_an_eighth() {
+        for (nofile, workers, expected) in
+            [(64, 1, 4), (256, 2, 8), (1_024, 2, 32), (20_000, 2, 128), (16, 8, 1)]
+        {
+            assert_eq!(file_limit(nofile, workers, 128), expected, "{nofile} {workers}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! The application behind `demo`: answers every request with a page that says what arrived.
+//! The applications behind `demo`: each answers every request with a page that says what arrived.
 //!
-//! Not for use without Lockgate in front: it believes whatever PROXY header a connection begins with, and
-//! refuses a connection that has none. So it listens on a Unix socket that only we may open.
+//! Not for use without Lockgate in front: they believe whatever PROXY header a connection begins with, or whatever fields say
+//! where a request comes from. So they listen on Unix sockets that only we may open.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode, Version};
@@ -27,11 +27,20 @@ const FIXED_PART: usize = 16;
 /// After a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Answers connections to `listener` until the future is dropped.
-pub(crate) async fn serve(listener: UnixListener) {
+/// What a connection begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preface {
+    /// A PROXY header of version 2; without one it is refused.
+    ProxyHeader,
+    /// A request.
+    None,
+}
+
+/// Answers connections to `listener` in the name of `name` until the future is dropped.
+pub(crate) async fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream))),
+            Ok((stream, _)) => drop(tokio::spawn(serve_connection(stream, name, preface))),
             Err(error) => {
                 tracing::warn!(%error, "the built-in application cannot accept");
                 tokio::time::sleep(PAUSE).await;
@@ -40,15 +49,19 @@ pub(crate) async fn serve(listener: UnixListener) {
     }
 }
 
-async fn serve_connection(mut stream: UnixStream) {
-    let told = tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await;
-    let header = match told {
-        Ok(Ok(header)) => header,
-        Ok(Err(error)) => return tracing::debug!(%error, "the built-in application was not told who comes"),
-        Err(_) => return tracing::debug!("the built-in application was not told who comes in time"),
+async fn serve_connection(mut stream: UnixStream, name: &'static str, preface: Preface) {
+    let caller = match preface {
+        Preface::None => None,
+        Preface::ProxyHeader => match tokio::time::timeout(HEADER_WITHIN, read_header(&mut stream)).await {
+            Ok(Ok(header)) => Some(describe(&header)),
+            Ok(Err(error)) => {
+                return tracing::debug!(%error, "the built-in application got no PROXY header");
+            }
+            Err(_) => return tracing::debug!("the built-in application got no PROXY header in time"),
+        },
     };
-    let caller = describe(&header);
-    let service = service_fn(async |request| Ok::<_, io::Error>(answer(request, &caller).await));
+    let service =
+        service_fn(async |request| Ok::<_, io::Error>(answer(request, name, caller.as_deref()).await));
     if let Err(error) = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "a connection to the built-in application failed");
     }
@@ -101,14 +114,19 @@ fn describe(header: &Header) -> String {
     text
 }
 
-async fn answer(request: Request<Incoming>, caller: &str) -> Response<Full<Bytes>> {
+/// Where a request comes from, as the proxy in front says in its fields.
+fn forwarded(fields: &HeaderMap) -> String {
+    let field = |name: &str| fields.get(name).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
+    format!("for {} by {}\n", field("x-forwarded-for"), field("x-forwarded-proto"))
+}
+
+/// `caller` is what the PROXY header of the connection has said.
+async fn answer(request: Request<Incoming>, name: &str, caller: Option<&str>) -> Response<Full<Bytes>> {
+    let caller = caller.map_or_else(|| forwarded(request.headers()), str::to_owned);
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
     let version = if request.version() == Version::HTTP_10 { "HTTP/1.0" } else { "HTTP/1.1" };
-    let mut page = format!(
-        "Hello from the application behind Lockgate.\n\n{} {target} {version}\n{caller}",
-        request.method()
-    )
-    .into_bytes();
+    let mut page =
+        format!("Hello from {name}.\n\n{} {target} {version}\n{caller}", request.method()).into_bytes();
     match collect(request.into_body()).await {
         Some(body) => {
             if !body.is_empty() {
@@ -161,12 +179,12 @@ mod tests {
         bytes
     }
 
-    fn sent(bytes: &[u8]) -> String {
+    fn sent(bytes: &[u8], preface: Preface) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let exchange = async {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("app.sock");
-            tokio::spawn(serve(UnixListener::bind(&path).unwrap()));
+            tokio::spawn(serve(UnixListener::bind(&path).unwrap(), "an application", preface));
             let mut stream = UnixStream::connect(&path).await.unwrap();
             stream.write_all(bytes).await.unwrap();
             let mut answer = Vec::new();
@@ -179,7 +197,7 @@ mod tests {
     }
 
     fn asked(request: &str) -> String {
-        sent(&[header(), request.as_bytes().to_vec()].concat())
+        sent(&[header(), request.as_bytes().to_vec()].concat(), Preface::ProxyHeader)
     }
 
     #[test]
@@ -210,11 +228,21 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_say_who_calls_gets_no_answer() {
+    fn a_connection_without_the_proxy_header_gets_no_answer() {
+        let sent = |bytes: &[u8]| sent(bytes, Preface::ProxyHeader);
         assert_eq!(sent(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"), "");
         assert_eq!(
             sent(b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 8443\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n"),
             ""
         );
+    }
+
+    #[test]
+    fn without_a_proxy_header_the_page_says_what_the_fields_do() {
+        let request = "GET /api/hello HTTP/1.1\r\nhost: a\r\nx-forwarded-for: 192.0.2.7\r\nx-forwarded-proto: https\r\n\
+                       connection: close\r\n\r\n";
+        let answer = sent(request.as_bytes(), Preface::None);
+        let page = "Hello from an application.\n\nGET /api/hello HTTP/1.1\nfor 192.0.2.7 by https\n";
+        assert!(answer.ends_with(page), "{answer}");
     }
 }

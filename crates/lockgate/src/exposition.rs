@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_metrics::{Listing, Order, Shards, Text, TopEntry, TopSnapshot, Traffic};
+use lockgate_net::memory::{self as counted, Kind};
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::clock;
 use lockgate_proxy::metrics::http::{self, EndpointState};
@@ -18,6 +19,8 @@ use lockgate_proxy::worker::{Accounts, Published, Shared};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, Planned};
+use crate::configuration::Configuration;
+use crate::operator_log;
 use crate::prober::{Standing, Standings};
 
 /// Clients that `/top` lists.
@@ -43,6 +46,7 @@ pub(crate) struct Exposition {
     shared: Arc<Shared>,
     tops: Vec<Published>,
     lost: Vec<Arc<AtomicU64>>,
+    file: Option<Arc<Configuration>>,
     started: SystemTime,
 }
 
@@ -50,6 +54,7 @@ impl Exposition {
     /// Shows what `shards` count and what else the process shares; `lost` counts the lost lines of each access log.
     pub(crate) fn new(
         assembly: &Assembly,
+        file: Option<Arc<Configuration>>,
         shards: Arc<Shards<WorkerCells>>,
         shared: Arc<Shared>,
         tops: Vec<Published>,
@@ -81,6 +86,7 @@ impl Exposition {
             shared,
             tops,
             lost,
+            file,
             started: SystemTime::now(),
         }
     }
@@ -90,12 +96,18 @@ impl Exposition {
         self.shared.connections.size()
     }
 
+    /// How many sockets towards endpoints there may be.
+    pub(crate) fn socket_limit(&self) -> usize {
+        self.shared.sockets.size()
+    }
+
     /// Prometheus text.
     pub(crate) fn metrics(&self) -> String {
         let mut text = Text::new();
         metrics::write(&mut text, &self.shards, &self.names);
         relay::write(&mut text, &self.shards, &self.relays);
         self.process(&mut text);
+        self.configuration(&mut text);
         self.upstream(&mut text);
         http::write(&mut text, &self.shards, &self.sites, &self.states());
         self.checks(&mut text);
@@ -111,11 +123,95 @@ impl Exposition {
             .sample(&[], seconds(self.started));
         text.gauge("lockgate_connections_limit", "Connections that there may be at once.")
             .sample(&[], self.shared.connections.size() as i64);
+        text.gauge("lockgate_clients", "Clients that are connected: addresses, of IPv6 /64 networks.")
+            .sample(&[], self.shared.clients.count() as i64);
+        text.counter(
+            "lockgate_connections_evicted_total",
+            "Connections that waited for their clients and were closed because other clients had no place.",
+        )
+        .sample(&[], self.shared.connections.gave_way());
+        let handshakes = &self.shared.handshakes;
         text.gauge("lockgate_tls_handshakes_in_flight", "Handshakes with clients that are going on.")
-            .sample(&[], self.shared.handshakes.used() as i64);
+            .sample(&[], handshakes.begun() as i64);
+        text.gauge(
+            "lockgate_tls_handshakes_waiting",
+            "Handshakes with clients that wait until others were computed.",
+        )
+        .sample(&[], handshakes.waiting() as i64);
+        text.gauge("lockgate_tls_handshakes_limit", "Handshakes with clients that may be computed at once.")
+            .sample(&[], handshakes.size() as i64);
+        self.sockets(text);
+        memory(text);
         let lost: u64 = self.lost.iter().map(|lost| lost.load(Ordering::Relaxed)).sum();
         text.counter("lockgate_access_log_lost_total", "Lines of the access log that were lost.")
             .sample(&[], lost);
+        text.counter("lockgate_operator_log_lost_total", "Lines of the operator log that were lost.")
+            .sample(&[], operator_log::lost());
+    }
+
+    fn configuration(&self, text: &mut Text) {
+        let Some(configuration) = self.file.as_deref() else { return };
+        let Configuration { file, hash, read, .. } = configuration;
+        let labels = [("file", &*file.to_string_lossy()), ("hash", hash)];
+        text.gauge(
+            "lockgate_config_info",
+            "Always 1; the file of the configuration that runs, and the SHA-256 of it and of what it includes.",
+        )
+        .sample(&labels, 1_i64);
+        text.gauge(
+            "lockgate_config_read_timestamp_seconds",
+            "When the configuration that runs was read, in seconds since 1970.",
+        )
+        .sample(&[], seconds(*read));
+        let last = configuration.last();
+        text.gauge(
+            "lockgate_config_check_timestamp_seconds",
+            "When the file was last checked, at start or on HUP, in seconds since 1970.",
+        )
+        .sample(&[], seconds(last.time));
+        text.gauge("lockgate_config_check_errors", "Mistakes that the last check of the file found.")
+            .sample(&[], i64::try_from(last.errors).unwrap_or(i64::MAX));
+        text.gauge(
+            "lockgate_config_differs",
+            "1 when the last check found another text in the file than that which runs, else 0.",
+        )
+        .sample(&[], i64::from(last.differs));
+    }
+
+    fn sockets(&self, text: &mut Text) {
+        let sockets = &self.shared.sockets;
+        let (open, idle) = (sockets.open() as i64, sockets.idle() as i64);
+        let mut family = text.gauge(
+            "lockgate_upstream_sockets",
+            "Sockets towards endpoints: those in use, and those that are idle. Idle ones give way.",
+        );
+        family.sample(&[("state", "used")], (open - idle).max(0));
+        family.sample(&[("state", "idle")], idle);
+        text.gauge("lockgate_upstream_sockets_limit", "Sockets towards endpoints that there may be at once.")
+            .sample(&[], sockets.size() as i64);
+        text.gauge(
+            "lockgate_upstream_sockets_waiting",
+            "Requests and relays that wait for a socket towards an endpoint.",
+        )
+        .sample(&[], sockets.waiting() as i64);
+        let [places, shares] = sockets.waited();
+        let mut family = text.counter(
+            "lockgate_upstream_sockets_waited_total",
+            "Requests and relays that had to wait for a socket, because there was none (limit) or because their client had its \
+             share (share).",
+        );
+        family.sample(&[("reason", "limit")], places);
+        family.sample(&[("reason", "share")], shares);
+        text.counter(
+            "lockgate_upstream_sockets_evicted_total",
+            "Idle sockets towards endpoints that were closed because others were needed.",
+        )
+        .sample(&[], sockets.gave_way());
+        text.counter(
+            "lockgate_upstream_sockets_preempted_total",
+            "Exchanges that stood still and were ended because others needed their sockets.",
+        )
+        .sample(&[], sockets.preempted());
     }
 
     /// The endpoints that are there.
@@ -126,11 +222,12 @@ impl Exposition {
     fn upstream(&self, text: &mut Text) {
         if !self.pools.is_empty() {
             let mut family =
-                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen, 0 while it may not.");
+                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while checks have it down, while others are preferred because it has failed, and after a failed connect until it has served.");
+            let now = clock::now();
             for pool in &self.pools {
                 for member in pool.members().iter().filter(|member| !member.endpoint().is_vacant()) {
                     let labels = [("pool", &*pool.settings.name), ("endpoint", &*member.endpoint().label)];
-                    family.sample(&labels, i64::from(member.is_up()));
+                    family.sample(&labels, i64::from(member.is_up() && !member.endpoint().is_out(now)));
                 }
             }
         }
@@ -245,6 +342,25 @@ impl Exposition {
     fn accounts(&self) -> impl Iterator<Item = Arc<Accounts>> {
         self.tops.iter().filter_map(|top| top.load_full())
     }
+}
+
+fn memory(text: &mut Text) {
+    let budget = counted::process();
+    if let Some(limit) = budget.limit() {
+        text.gauge("lockgate_memory_limit_bytes", "Memory that the process may have.")
+            .sample(&[], limit as i64);
+    }
+    let mut family = text.gauge(
+        "lockgate_memory_bytes",
+        "Memory in use by kind: what was allocated, zstd's contexts, what the kernel holds for us by estimate, and \
+         what was measured beside that.",
+    );
+    for (kind, name) in Kind::ALL {
+        family.sample(&[("kind", name)], budget.used(kind) as i64);
+    }
+    family.sample(&[("kind", "surplus")], budget.surplus() as i64);
+    text.gauge("lockgate_memory_level", "0 with enough memory, 1 while it is scarce, 2 while it is full.")
+        .sample(&[], budget.level() as i64);
 }
 
 fn each_client(listing: &Listing<IpAddr>, mut sample: impl FnMut(&str, &Traffic)) {

@@ -3,11 +3,13 @@
 //! Does not format: whole lines come in whole buffers over a bounded channel. A target that is slow or fails costs
 //! lines, which are counted, and never a worker's time.
 
+pub(crate) mod lines;
+
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +17,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags, access};
+
+use crate::opening::{parent, writable};
+use lines::{Lines, Patient};
 
 /// Buffers that may wait for the thread; at some 32 KB each this bounds what a hung disk costs to 2 MB.
 const WAITING: usize = 64;
@@ -171,29 +175,32 @@ impl Writing {
 struct Warnings {
     last: Option<Instant>,
     told: u64,
+    /// The last error that was not told: the lines that it cost are told later, and with it.
+    error: Option<io::Error>,
 }
 
 impl Warnings {
     fn report(&mut self, now: Instant, lost: u64, error: Option<io::Error>) {
-        let Some(lines) = self.due(now, lost, error.is_some()) else { return };
-        match error {
-            Some(error) => {
-                tracing::warn!(lost = lines, %error, "the access log cannot be written as it should")
+        match self.due(now, lost, error) {
+            Some((lost, Some(error))) => {
+                tracing::warn!(lost, %error, "the access log cannot be written as it should");
             }
-            None => tracing::warn!(lost = lines, "access log lines were lost: its target was too slow"),
+            Some((lost, None)) => tracing::warn!(lost, "access log lines were lost: its target was too slow"),
+            None => {}
         }
     }
 
-    /// The lines lost since the last warning, when it is time for one and there is something to say.
-    fn due(&mut self, now: Instant, lost: u64, failed: bool) -> Option<u64> {
+    /// The lines lost since the last warning and why, when it is time for one and there is something to say.
+    fn due(&mut self, now: Instant, lost: u64, error: Option<io::Error>) -> Option<(u64, Option<io::Error>)> {
+        self.error = error.or(self.error.take());
         let lines = lost.saturating_sub(self.told);
         let waited = self.last.is_none_or(|last| now.saturating_duration_since(last) >= PAUSE);
-        if !waited || (lines == 0 && !failed) {
+        if !waited || (lines == 0 && self.error.is_none()) {
             return None;
         }
         self.last = Some(now);
         self.told = lost;
-        Some(lines)
+        Some((lines, self.error.take()))
     }
 }
 
@@ -250,14 +257,41 @@ fn open(target: &Target) -> io::Result<(File, u64)> {
         Target::Stderr => return Ok((io::stderr().as_fd().try_clone_to_owned()?.into(), 0)),
         Target::File { path, rotation } => (path, rotation),
     };
+    let file = appending().create(true).mode(0o640).open(path)?;
+    let size = size(&file, rotation.is_some())?;
+    Ok((file, size))
+}
+
+/// Whether the target can be opened; makes nothing.
+///
+/// # Errors
+/// What opening it would fail with.
+pub(crate) fn try_open(target: &Target) -> io::Result<()> {
+    let Target::File { path, rotation } = target else { return Ok(()) };
+    // To open a FIFO and to close it would be the end for its reader.
+    if fs::metadata(path).is_ok_and(|file| file.file_type().is_fifo()) && rotation.is_none() {
+        return Ok(access(path, Access::WRITE_OK)?);
+    }
+    match appending().open(path) {
+        Ok(file) => size(&file, rotation.is_some()).map(drop),
+        Err(error) if error.kind() == ErrorKind::NotFound => writable(parent(path)),
+        Err(error) => Err(error),
+    }
+}
+
+fn appending() -> OpenOptions {
+    let mut options = OpenOptions::new();
     // NONBLOCK: opening a FIFO without a reader is an error then, not a hang.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    options.append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    options
+}
+
+fn size(file: &File, rotated: bool) -> io::Result<u64> {
     let metadata = file.metadata()?;
-    if rotation.is_some() && !metadata.is_file() {
+    if rotated && !metadata.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "only a regular file can be rotated"));
     }
-    Ok((file, metadata.len()))
+    Ok(metadata.len())
 }
 
 /// Renames `path` to `.1`, `.1` to `.2` and so on; the one above `keep` is overwritten.
@@ -267,97 +301,20 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
         return Ok(());
     }
     if keep == 0 {
-        return std::fs::remove_file(path);
+        return fs::remove_file(path);
     }
     // Only as far as there is no gap: a gap takes the one before it, and nothing after it has to move.
     let gap = (1..keep).find(|number| !numbered(path, *number).exists()).unwrap_or(keep);
     for number in (1..gap).rev() {
-        std::fs::rename(numbered(path, number), numbered(path, number + 1))?;
+        fs::rename(numbered(path, number), numbered(path, number + 1))?;
     }
-    std::fs::rename(path, numbered(path, 1))
+    fs::rename(path, numbered(path, 1))
 }
 
 fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     name.into()
-}
-
-/// Whole lines to a target that may fail in the middle of one.
-#[derive(Debug)]
-struct Lines<W> {
-    out: W,
-    /// Bytes in the file, as far as we know.
-    size: u64,
-    /// The last thing written was not the end of a line.
-    torn: bool,
-}
-
-/// Why lines were lost, and how many.
-#[derive(Debug)]
-struct Failure {
-    lost: u64,
-    error: io::Error,
-}
-
-impl<W: Write> Lines<W> {
-    fn new(out: W, size: u64) -> Self {
-        Self { out, size, torn: false }
-    }
-
-    /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer starts with a line
-    /// feed, so that the half line spoils no whole one. A line of which a part was written is lost too.
-    fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
-        if self.torn {
-            self.write_all(b"\n").map_err(|(_, error)| Failure { lost: count_lines(lines), error })?;
-        }
-        self.write_all(lines).map_err(|(rest, error)| Failure { lost: count_lines(rest), error })
-    }
-
-    /// As `io::Write::write_all`, but says what was not written.
-    fn write_all<'a>(&mut self, bytes: &'a [u8]) -> Result<(), (&'a [u8], io::Error)> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            match self.out.write(rest) {
-                Ok(0) => return Err((rest, ErrorKind::WriteZero.into())),
-                Ok(n) => {
-                    let (written, left) = rest.split_at(n);
-                    self.torn = !written.ends_with(b"\n");
-                    self.size = self.size.saturating_add(n as u64);
-                    rest = left;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err((rest, error)),
-            }
-        }
-        Ok(())
-    }
-}
-
-fn count_lines(bytes: &[u8]) -> u64 {
-    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
-}
-
-/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard output that shares
-/// its open file with somebody who made it non-blocking.
-#[derive(Debug)]
-struct Patient(File);
-
-impl Write for Patient {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            match self.0.write(bytes) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
-                }
-                result => return result,
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,18 @@ mod assemble;
 mod background;
 mod check;
 mod cli;
+mod configuration;
 mod descriptors;
 mod echo_app;
+mod examine;
 mod exposition;
 mod fetcher;
 mod load;
 mod log_writer;
+mod memory;
 mod metrics_server;
 mod one_liners;
+mod opening;
 mod operator_log;
 mod print;
 mod privileges;
@@ -26,13 +30,19 @@ mod systemd;
 mod watch;
 mod worker;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use cli::{Command, Output};
+use configuration::Configuration;
+use examine::examine;
+use lockgate_net::listen::Trial;
+use lockgate_net::memory::Counting;
+use opening::Mode;
 use print::out;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 fn main() -> ExitCode {
     // The allocator asks for huge pages, and then all of a buffer is resident of which one page was written: that was
@@ -41,7 +51,7 @@ fn main() -> ExitCode {
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
         Command::Check(check) => Ok(check::run(&check)),
-        Command::Demo { listen, metrics } => one_liners::demo(listen, metrics),
+        Command::Demo(demo) => one_liners::demo(&demo),
         Command::Proxy { listen, upstream, tls } => one_liners::proxy(&listen, &upstream, &tls),
         Command::Serve(serve) => one_liners::serve(&serve),
         Command::Tunnel(tunnel) => one_liners::tunnel(&tunnel),
@@ -56,9 +66,18 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(config: &std::path::Path) -> ExitCode {
-    match lockgate_config::load(config) {
-        Ok(loaded) => supervisor::run(&loaded, |_| ()),
+fn run(config: &Path) -> ExitCode {
+    let draft = match lockgate_config::read(config) {
+        Ok(draft) if !draft.report().has_errors() => draft,
+        // What else would stop the start is told with the mistakes in the file.
+        _ => {
+            print::report(&examine(config, Mode::Check(Trial::Port)).report);
+            return ExitCode::FAILURE;
+        }
+    };
+    let file = Configuration::new(config, &draft);
+    match draft.finish() {
+        Ok(loaded) => supervisor::run(&loaded, Some(file), |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

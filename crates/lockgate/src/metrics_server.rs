@@ -3,25 +3,32 @@
 //! Does not bind and does not count: listeners and the texts come from the caller. One request a
 //! connection, so that one deadline holds for everything that a slow client can do.
 
+mod hosts;
+mod places;
+
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::Semaphore;
+
+use places::{Asked, Places};
+
+pub(crate) use hosts::Hosts;
+use hosts::Refusal;
 
 /// What a listener of this address serves.
 pub(crate) struct Endpoints {
@@ -32,6 +39,8 @@ pub(crate) struct Endpoints {
     pub(crate) top: Box<dyn Fn() -> String + Send + Sync>,
     /// What `/ready` answers.
     pub(crate) readiness: Arc<Readiness>,
+    /// Under which names it is asked over TCP.
+    pub(crate) hosts: Hosts,
 }
 
 /// How far the process is, for those who send it traffic. Starts as [`Phase::Starting`].
@@ -74,7 +83,7 @@ pub(crate) enum Listener {
     Unix(StdUnixListener),
 }
 
-/// Connections at once; more wait in the backlog.
+/// Connections at once.
 const AT_ONCE: usize = 64;
 /// From the accepted connection to a whole request head.
 const HEAD: Duration = Duration::from_secs(5);
@@ -82,6 +91,10 @@ const HEAD: Duration = Duration::from_secs(5);
 const WHOLE: Duration = Duration::from_secs(20);
 /// After a failed accept that waiting may cure (no descriptor left).
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// What is said to those who ask for another host.
+const FOREIGN: &str = "This host, or the page that asks, is not one of the metrics address. If it should be, write its name into\n\
+    the configuration: metrics = { at = \"ADDR:PORT\", hosts = [\"NAME\"] }\n";
 
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -98,14 +111,21 @@ pub(crate) async fn serve(listener: Listener, endpoints: Arc<Endpoints>) -> io::
         Listener::Tcp(listener) => {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            accept(listener, endpoints, deadlines).await
+            accept(listener, endpoints, Names::Checked, deadlines).await
         }
         Listener::Unix(listener) => {
             listener.set_nonblocking(true)?;
             let listener = UnixListener::from_std(listener)?;
-            accept(listener, endpoints, deadlines).await
+            accept(listener, endpoints, Names::Any, deadlines).await
         }
     }
+}
+
+/// Whether the host of a request matters. No name leads to a Unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    Checked,
+    Any,
 }
 
 #[derive(Clone, Copy)]
@@ -137,19 +157,27 @@ impl Accept for UnixListener {
     }
 }
 
-async fn accept(listener: impl Accept, endpoints: Arc<Endpoints>, deadlines: Deadlines) -> io::Result<()> {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+async fn accept(
+    listener: impl Accept,
+    endpoints: Arc<Endpoints>,
+    names: Names,
+    deadlines: Deadlines,
+) -> io::Result<()> {
+    let mut places = Places::new(AT_ONCE);
     let mut failed = false;
     loop {
-        let place = Arc::clone(&places).acquire_owned().await.map_err(io::Error::other)?;
         match poll_fn(|cx| listener.poll_next(cx)).await {
             Ok(stream) => {
                 failed = false;
-                let connection = serve_connection(stream, Arc::clone(&endpoints), deadlines);
-                tokio::spawn(async move {
+                let place = places.take().await;
+                let asked = Asked::default();
+                let connection =
+                    serve_connection(stream, Arc::clone(&endpoints), names, asked.clone(), deadlines);
+                let task = tokio::spawn(async move {
                     connection.await;
                     drop(place);
                 });
+                places.fill(asked, task);
             }
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
@@ -162,12 +190,43 @@ async fn accept(listener: impl Accept, endpoints: Arc<Endpoints>, deadlines: Dea
     }
 }
 
-fn serve_connection<S>(stream: S, endpoints: Arc<Endpoints>, deadlines: Deadlines) -> impl Future<Output = ()>
+/// Tells the operator of the first host that is refused: what scrapes shows the status, and not the cure in the answer.
+fn tell_once<B>(request: &Request<B>) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        let host: String = request
+            .headers()
+            .get(HOST)
+            .map(|host| String::from_utf8_lossy(host.as_bytes()).chars().take(100).collect())
+            .unwrap_or_default();
+        tracing::warn!(
+            ?host,
+            "a request to the metrics address is refused (421): metrics.hosts says for which names it answers"
+        );
+    }
+}
+
+fn serve_connection<S>(
+    stream: S,
+    endpoints: Arc<Endpoints>,
+    names: Names,
+    asked: Asked,
+    deadlines: Deadlines,
+) -> impl Future<Output = ()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.method(), request.uri().path(), &endpoints);
+        asked.set();
+        let checked = if names == Names::Any { Ok(()) } else { endpoints.hosts.check(&request) };
+        let answer = match checked {
+            Ok(()) => answer(request.method(), request.uri().path(), &endpoints),
+            Err(Refusal::Malformed) => plain(StatusCode::BAD_REQUEST, "one Host is needed\n"),
+            Err(Refusal::Foreign) => {
+                tell_once(&request);
+                plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
+            }
+        };
         std::future::ready(Ok::<_, Infallible>(answer))
     });
     let connection = http1::Builder::new()
@@ -221,6 +280,7 @@ fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Full
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
     use std::net::SocketAddr;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -235,6 +295,7 @@ mod tests {
             metrics: Box::new(|| "lockgate_connections_total 3\n".into()),
             top: Box::new(|| "{\"clients\":[]}".into()),
             readiness: Arc::clone(readiness),
+            hosts: Hosts::new(&["metrics.example.com".into()]),
         })
     }
 
@@ -259,7 +320,7 @@ mod tests {
     }
 
     async fn fetch(address: SocketAddr, path: &str) -> String {
-        ask(address, &format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n")).await
+        ask(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")).await
     }
 
     #[test]
@@ -299,7 +360,7 @@ mod tests {
     fn head_has_the_length_and_no_body() {
         block_on(async {
             let (address, _) = started();
-            let answer = ask(address, "HEAD /metrics HTTP/1.1\r\nhost: a\r\n\r\n").await;
+            let answer = ask(address, "HEAD /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
             assert!(answer.contains("content-length: 29\r\n"), "{answer}");
             assert!(answer.ends_with("\r\n\r\n"), "{answer}");
         });
@@ -309,7 +370,8 @@ mod tests {
     fn other_methods_and_paths_are_refused() {
         block_on(async {
             let (address, _) = started();
-            let answer = ask(address, "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").await;
+            let answer =
+                ask(address, "POST /metrics HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n").await;
             assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
             assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
             assert!(fetch(address, "/metrics/").await.starts_with("HTTP/1.1 404 "));
@@ -319,18 +381,68 @@ mod tests {
     }
 
     #[test]
-    fn silent_clients_stall_nobody_until_they_have_taken_every_place() {
+    fn silent_connections_never_keep_it_busy() {
         block_on(async {
             let (address, _) = started();
-            let mut silent = Vec::new();
-            for _ in 0..AT_ONCE - 1 {
-                silent.push(TcpStream::connect(address).await.unwrap());
+            let mut silent = VecDeque::new();
+            for path in ["/health", "/metrics", "/top", "/health"] {
+                for _ in 0..200 {
+                    silent.push_back(TcpStream::connect(address).await.unwrap());
+                    if silent.len() > 3 * AT_ONCE {
+                        silent.pop_front();
+                    }
+                }
+                assert!(fetch(address, path).await.starts_with("HTTP/1.1 200 "));
             }
-            assert!(fetch(address, "/health").await.ends_with("ok\n"));
-            silent.push(TcpStream::connect(address).await.unwrap());
-            let waiting = tokio::spawn(fetch(address, "/health"));
-            drop(silent);
-            assert!(waiting.await.unwrap().ends_with("ok\n"));
+        });
+    }
+
+    #[test]
+    fn the_connection_that_waits_longest_for_its_head_gives_way() {
+        block_on(async {
+            let mut places = Places::new(2);
+            let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
+            struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
+            impl Drop for Open {
+                fn drop(&mut self) {
+                    let _ = self.1.send(self.0);
+                }
+            }
+            // The first has asked, the others wait for their heads.
+            for number in 1..=4 {
+                let place = places.take().await;
+                let (asked, open) = (Asked::default(), Open(number, told.clone()));
+                if number == 1 {
+                    asked.set();
+                }
+                let task = tokio::spawn(async move {
+                    std::future::pending::<()>().await;
+                    drop((open, place));
+                });
+                places.fill(asked, task);
+            }
+            assert_eq!((closed.recv().await, closed.recv().await), (Some(2), Some(3)));
+        });
+    }
+
+    #[test]
+    fn a_host_of_another_is_refused_with_the_key_and_missing_is_malformed() {
+        block_on(async {
+            let (address, _) = started();
+            for (host, status) in [
+                ("evil.example", 421),
+                ("metrics.example.com:9090", 200),
+                ("[::1]:1", 200),
+                ("localhost", 200),
+            ] {
+                let answer = ask(address, &format!("GET /top HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {answer}");
+                assert_eq!(answer.contains("hosts = ["), status == 421, "{answer}");
+            }
+            assert!(ask(address, "GET /top HTTP/1.1\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+            let rebound = "GET /top HTTP/1.1\r\nhost: localhost\r\norigin: http://evil.example\r\n\r\n";
+            assert!(ask(address, rebound).await.starts_with("HTTP/1.1 421 "));
+            assert!(ask(address, "GET /top HTTP/1.0\r\n\r\n").await.starts_with("HTTP/1.0 200 "));
         });
     }
 
@@ -342,11 +454,25 @@ mod tests {
             let readiness = Arc::new(Readiness::default());
             let (mut client, server) = tokio::io::duplex(64);
             client.write_all(b"GET /health HT").await.unwrap();
-            serve_connection(server, endpoints(&readiness), Deadlines { head: soon, whole: never }).await;
+            serve_connection(
+                server,
+                endpoints(&readiness),
+                Names::Any,
+                Asked::default(),
+                Deadlines { head: soon, whole: never },
+            )
+            .await;
 
             let (mut client, server) = tokio::io::duplex(64);
             client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").await.unwrap();
-            serve_connection(server, endpoints(&readiness), Deadlines { head: never, whole: soon }).await;
+            serve_connection(
+                server,
+                endpoints(&readiness),
+                Names::Any,
+                Asked::default(),
+                Deadlines { head: never, whole: soon },
+            )
+            .await;
         });
     }
 

@@ -2,13 +2,12 @@
 //!
 //! Each writes the configuration that the command means and runs it as `run` would, so that there is one way to run.
 
+mod demo;
+
 use std::io;
-use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread;
 
 use anyhow::{Context, bail};
 use lockgate_config::parse_str;
@@ -19,7 +18,9 @@ use crate::cli::serve::{Listen, Serve};
 use crate::cli::tunnel::Tunnel;
 use crate::print::out;
 use crate::supervisor::{self, Running};
-use crate::{echo_app, print, self_signed};
+use crate::{print, self_signed};
+
+pub(crate) use demo::{Demo, demo};
 
 /// A private directory that goes when the command does.
 struct Scratch(PathBuf);
@@ -52,56 +53,6 @@ impl Drop for Scratch {
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, text.as_bytes())
-}
-
-/// Runs an example: TLS with a self-signed certificate in front of a built-in application on a Unix socket.
-///
-/// # Errors
-/// When the temporary files or the application's socket cannot be made.
-pub(crate) fn demo(listen: SocketAddr, metrics: SocketAddr) -> anyhow::Result<ExitCode> {
-    let scratch = Scratch::new().context("temporary directory")?;
-    let (cert, key) = scratch.certificate()?;
-    let socket = scratch.0.join("app.sock");
-    let application = UnixListener::bind(&socket).context("socket of the built-in application")?;
-    thread::Builder::new().name("echo-app".into()).spawn(move || serve_application(application))?;
-    let config = format!(
-        "metrics = {metrics}\n\n[tcp.{listen}]\ntls = {{ cert = {cert}, key = {key} }}\nproxy = {app}\nproxy_protocol = \"v2\"\n",
-        metrics = quote(&metrics.to_string()),
-        listen = quote(&listen.to_string()),
-        cert = quote(&cert.to_string_lossy()),
-        key = quote(&key.to_string_lossy()),
-        app = quote(&format!("unix:{}", socket.display())),
-    );
-    Ok(run(&config, "demo", |running| print_invitation(running, &config)))
-}
-
-fn print_invitation(running: &Running, config: &str) {
-    let ([listen, ..], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else { return };
-    out!("This is Lockgate: TLS off at https://{listen}, bytes on to a built-in application.");
-    out!("Every connection is a line of JSON below. Try, in another terminal:\n");
-    out!("  curl -k https://{listen}/hello");
-    out!("  curl -k --data 'anything' https://{listen}/echo");
-    out!("  curl http://{metrics}/metrics http://{metrics}/top\n");
-    out!("The configuration that this runs:\n");
-    for line in config.lines() {
-        out!("  {line}");
-    }
-    out!(
-        "\nWrite your own: docs/config.md, then `lockgate check -v -c FILE` and `lockgate run -c FILE`. Ctrl-C ends this.\n"
-    );
-}
-
-fn serve_application(listener: UnixListener) {
-    let served = listener.set_nonblocking(true).and_then(|()| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            echo_app::serve(tokio::net::UnixListener::from_std(listener)?).await;
-            Ok(())
-        })
-    });
-    if let Err(error) = served {
-        eprintln!("lockgate: the built-in application does not run: {error}");
-    }
 }
 
 /// Relays `listen` to `upstream`, with TLS towards clients if asked for.
@@ -233,7 +184,7 @@ fn tls_line(tls: &ListenerTls, scratch: &mut Option<Scratch>) -> anyhow::Result<
 
 fn run(config: &str, name: &str, greet: impl FnOnce(&Running)) -> ExitCode {
     match parse_str(config, Path::new(name)) {
-        Ok(loaded) => supervisor::run(&loaded, greet),
+        Ok(loaded) => supervisor::run(&loaded, None, greet),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

@@ -1,15 +1,29 @@
 //! The operator log: what the program says about itself, on standard error.
 //!
-//! Not the connection log, which has its own stream, format and thread.
+//! Not the access log, which has its own stream, format and thread.
+
+mod output;
 
 use std::ffi::OsStr;
-use std::io::{self, IsTerminal as _};
+use std::io::{self, IsTerminal as _, Write};
+use std::os::fd::AsFd as _;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
+
+use output::Output;
+
+/// Where the lines of this process go.
+static OUTPUT: Output = Output::new();
+
+/// What a standard error that nobody reads may cost the end of the process, or a panic.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +40,49 @@ pub(crate) enum Format {
 /// When it is called a second time: the first call stays in force.
 pub(crate) fn init(level: LevelFilter, format: Format) -> anyhow::Result<()> {
     let colour = Colour::of(std::env::var_os("NO_COLOR").as_deref(), io::stderr().is_terminal());
-    tracing::subscriber::set_global_default(subscriber(level, format, colour, io::stderr))?;
+    tracing::subscriber::set_global_default(subscriber(level, format, colour, || OUTPUT.line()))?;
     Ok(())
+}
+
+/// Has a thread write the lines from now on: no other thread waits for standard error any more. What does not fit into
+/// its queue is lost, and counted. A panic is printed behind what waits in the queue.
+///
+/// # Errors
+/// When the thread cannot be started; lines go on being written by whichever thread has them.
+pub(crate) fn start_thread() -> io::Result<()> {
+    OUTPUT.start_thread(io::stderr().as_fd().try_clone_to_owned()?.into())?;
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if OUTPUT.settle(PATIENCE) {
+            print(panic);
+        } else {
+            write_directly(format!("{panic}\n"), io::stderr());
+        }
+    }));
+    Ok(())
+}
+
+/// Writes past the queue, which is not emptied, by a thread of its own: a standard error that takes nothing must not keep the
+/// process from its end.
+fn write_directly(words: String, mut to: impl Write + Send + 'static) {
+    let (done, written) = channel();
+    let writes = move || {
+        let _ = to.write_all(words.as_bytes());
+        let _ = done.send(());
+    };
+    if thread::Builder::new().name("last-words".into()).spawn(writes).is_ok() {
+        let _ = written.recv_timeout(PATIENCE);
+    }
+}
+
+/// Waits until all lines so far are written, but no longer than a second: for the end of the process.
+pub(crate) fn finish() {
+    OUTPUT.settle(PATIENCE);
+}
+
+/// Lines lost since the start.
+pub(crate) fn lost() -> u64 {
+    OUTPUT.lost()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +133,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct Page(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Page {
+    impl Write for Page {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -117,6 +172,17 @@ mod tests {
         assert_eq!(lines[0]["workers"], 2);
         assert_eq!(lines[0]["level"], "INFO");
         assert!(lines[0]["timestamp"].is_string());
+    }
+
+    /// Where the thread of the log does not come on: the message of a panic is the one line that nothing else tells.
+    #[test]
+    fn a_panic_is_written_directly_where_the_queue_is_not_emptied() {
+        let page = Page::default();
+        write_directly("thread panicked\n".to_owned(), page.clone());
+        assert_eq!(*page.0.lock().unwrap(), b"thread panicked\n");
+        // Who takes nothing costs a second, and not the end of the process.
+        let (_read, write) = rustix::pipe::pipe().unwrap();
+        write_directly("x".repeat(1 << 20), std::fs::File::from(write));
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl Account {
         (self.user.as_raw(), self.group.as_raw())
     }
 
-    fn is_current(&self) -> bool {
+    /// Whether this process is that user already.
+    pub(crate) fn is_current(&self) -> bool {
         // Real and saved ids count too: a saved 0 is a way back.
         let users = nix::unistd::getresuid();
         let groups = nix::unistd::getresgid();
@@ -83,7 +84,7 @@ pub(crate) fn drop_to(user: &str) -> anyhow::Result<()> {
     let threads = threads();
     ensure!(threads <= 1, "privileges must be dropped before threads start, and {threads} are running");
     become_account(&account).with_context(|| format!("cannot become user \"{user}\""))?;
-    tracing::info!(user, "privileges dropped");
+    tracing::info!(user, "privileges dropped: addresses are bound, keys and certificates are read");
     no_new_privileges()
 }
 

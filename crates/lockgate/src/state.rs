@@ -7,6 +7,8 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::opening::writable;
+
 const LAST_GOOD: &str = "last-good.toml";
 const UNFINISHED: &str = "last-good.toml.new";
 
@@ -28,6 +30,27 @@ pub(crate) fn prepare(dir: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     match owner {
         Some((user, group)) => std::os::unix::fs::chown(dir, Some(user), Some(group)),
         None => Ok(()),
+    }
+}
+
+/// Whether [`prepare`] would succeed; makes nothing.
+///
+/// # Errors
+/// What `prepare` would fail with.
+pub(crate) fn try_prepare(dir: &Path) -> io::Result<()> {
+    match fs::metadata(dir) {
+        Ok(found) if found.is_dir() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::NotADirectory.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match dir.parent() {
+            // The first one that is there is where the others are made.
+            Some(parent) if fs::symlink_metadata(parent).is_ok() => {
+                try_prepare(parent)?;
+                writable(parent)
+            }
+            Some(parent) => try_prepare(parent),
+            None => Err(error),
+        },
+        Err(error) => Err(error),
     }
 }
 
@@ -121,6 +144,20 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert!(keep_last_good(&file, "a = 1\n").is_err());
         assert_eq!(last_good(&file), None);
+    }
+
+    #[test]
+    fn a_trial_of_a_directory_makes_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join("file");
+        fs::write(&file, "").unwrap();
+        try_prepare(parent.path()).unwrap();
+        try_prepare(&parent.path().join("a/b/c")).unwrap();
+        assert!(!parent.path().join("a").exists());
+        for bad in [file.clone(), file.join("below"), file.join("far/below")] {
+            let error = try_prepare(&bad).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory, "{}", bad.display());
+        }
     }
 
     #[test]

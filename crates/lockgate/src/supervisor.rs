@@ -9,23 +9,27 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{Config, Loaded, Report};
 use lockgate_net::listen::Address;
-use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing};
+use lockgate_net::tls::{Acceptor, KeysReloaded, Rotation, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::Checker;
 use lockgate_proxy::clock::{Pulse, TICK};
 use lockgate_proxy::downstream::Service;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::assemble::Assembly;
+use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::log_writer::{self, LogWriter};
-use crate::metrics_server::{self, Endpoints, Phase, Readiness};
+use crate::memory::{Allowed, Measuring};
+use crate::metrics_server::{self, Endpoints, Hosts, Phase, Readiness};
+use crate::opening::{self, Logs, Prepared};
 use crate::signals::{Asked, Signals};
-use crate::start::{self, Logs, Prepared, SocketFile};
+use crate::start::{self, SocketFile};
 use crate::watch::Watch;
 use crate::worker::{Order, Orders};
-use crate::{fetcher, operator_log, print, resolver, state, systemd};
+use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
 /// For a log to be written by a disk that does not hang.
 const HONEST_DISK: Duration = Duration::from_millis(200);
@@ -39,15 +43,19 @@ const UNCLEAN: u8 = 3;
 
 /// Runs until a signal ends it.
 ///
-/// `greet` is called once everything is bound and runs.
-pub(crate) fn run(loaded: &Loaded, greet: impl FnOnce(&Running)) -> ExitCode {
+/// `file` is where the configuration was read from, if it was; `greet` is called once everything is bound and runs.
+pub(crate) fn run(
+    loaded: &Loaded,
+    file: Option<Arc<Configuration>>,
+    greet: impl FnOnce(&Running),
+) -> ExitCode {
     let config = &loaded.config;
     if let Err(error) = operator_log::init(print::level(config.log.level), print::format(config.log.format)) {
         eprintln!("lockgate: {error:#}");
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
-    let prepared = start::prepare(loaded, &mut report);
+    let prepared = opening::prepare(loaded, &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
         if let Some(good) = config.state.as_deref().and_then(state::last_good) {
@@ -55,19 +63,29 @@ pub(crate) fn run(loaded: &Loaded, greet: impl FnOnce(&Running)) -> ExitCode {
         }
         return ExitCode::FAILURE;
     };
+    // Privileges are dropped by now, and what fails the start is written already.
+    if let Err(error) = operator_log::start_thread() {
+        tracing::warn!(%error, "the operator log has no thread: a standard error that nobody reads stops everything");
+    }
     let ran = tokio::runtime::Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-        let code = runtime.block_on(supervise(prepared, greet));
+        let code = runtime.block_on(supervise(prepared, file, greet));
         // A name server that does not answer must not hold up the end.
         runtime.shutdown_background();
         code
     });
-    ran.unwrap_or_else(|error| {
+    let code = ran.unwrap_or_else(|error| {
         tracing::error!(%error, "cannot run");
         ExitCode::FAILURE
-    })
+    });
+    operator_log::finish();
+    code
 }
 
-async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::Result<ExitCode> {
+async fn supervise(
+    mut prepared: Prepared,
+    file: Option<Arc<Configuration>>,
+    greet: impl FnOnce(&Running),
+) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     // A connection that came before the first answer would find no address.
     let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
@@ -79,7 +97,7 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
     }
     // What takes a descriptor takes it before the first connection can have the last one.
     let watch = Watch::new(prepared.assembly.files());
-    let mut running = start::start_workers(prepared)?;
+    let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
     // Checks ask the addresses that names resolve to; its drop ends them.
     let _probing = std::mem::take(&mut running.assembly.prober).start()?;
@@ -98,6 +116,8 @@ async fn supervise(mut prepared: Prepared, greet: impl FnOnce(&Running)) -> io::
 /// Everything that runs, as the main thread holds it.
 pub(crate) struct Running {
     pub(crate) config: Config,
+    /// Where that was read from, if it was a file.
+    pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<Address>,
     pub(crate) socket_files: Vec<SocketFile>,
@@ -105,6 +125,10 @@ pub(crate) struct Running {
     pub(crate) metrics_at: Option<Address>,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
+    /// How much memory there may be.
+    pub(crate) memory: Allowed,
+    /// How much of it is in use and not counted.
+    pub(crate) measuring: Measuring,
     pub(crate) logs: Option<Logs>,
     pub(crate) orders: Arc<Orders>,
     pub(crate) pulses: Vec<Arc<Pulse>>,
@@ -147,20 +171,35 @@ impl Running {
         self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
+        // One look at the file at a time, and one more after it when another HUP has come meanwhile.
+        let (mut looks, mut again) = (JoinSet::new(), false);
         loop {
             tokio::select! {
-                _ = tick.tick() => self.pulses.iter().for_each(|pulse| pulse.tick()),
+                _ = tick.tick() => {
+                    self.measuring.tick();
+                    self.pulses.iter().for_each(|pulse| pulse.tick());
+                }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
                 asked = signals.next() => match asked {
                     Asked::Stop => return true,
                     Asked::Reload => {
                         systemd::reloading();
-                        self.heed(asked);
-                        systemd::ready(&self.status());
+                        tracing::info!("certificates are read again");
+                        self.reload(&[]);
+                        if !looks.is_empty() {
+                            again = true;
+                        } else if !self.look(&mut looks) {
+                            systemd::ready(&self.status());
+                        }
                     }
                     asked => self.heed(asked),
                 },
+                Some(_) = looks.join_next() => {
+                    if !(std::mem::take(&mut again) && self.look(&mut looks)) {
+                        systemd::ready(&self.status());
+                    }
+                }
                 ended = self.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
@@ -168,6 +207,13 @@ impl Running {
                 }
             }
         }
+    }
+
+    /// Has the configuration's file looked at, off this thread; false where there is none.
+    fn look(&self, looks: &mut JoinSet<()>) -> bool {
+        let Some(file) = self.file.clone() else { return false };
+        looks.spawn_blocking(move || file.look());
+        true
     }
 
     /// Does what a signal asks for that ends nothing.
@@ -202,10 +248,24 @@ impl Running {
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
         }
+        if let Some(Configuration { file, hash, .. }) = self.file.as_deref() {
+            tracing::info!(file = %file.display(), hash, "configuration");
+        }
         self.readiness.enter(Phase::Ready);
+        let connections = self.exposition.connection_limit();
+        let limited_by = match self.config.limits.connections {
+            Some(_) => "limits.connections",
+            None if connections < descriptors::MOST_CONNECTIONS => "descriptors",
+            None => "default",
+        };
+        let sockets = self.exposition.socket_limit();
         tracing::info!(
             workers = self.pulses.len(),
-            connections = self.exposition.connection_limit(),
+            connections,
+            limited_by,
+            sockets,
+            memory = self.memory.bytes,
+            memory_by = %self.memory.why,
             "ready"
         );
         systemd::ready(&self.status());
@@ -213,7 +273,11 @@ impl Running {
 
     fn status(&self) -> String {
         let plural = if self.bound.len() == 1 { "" } else { "s" };
-        format!("serving {} listener{plural}", self.bound.len())
+        let serving = format!("serving {} listener{plural}", self.bound.len());
+        match self.file.as_ref().and_then(|file| file.status()) {
+            Some(more) => format!("{serving}; {more}"),
+            None => serving,
+        }
     }
 
     fn serve_metrics(&mut self) {
@@ -223,6 +287,7 @@ impl Running {
             metrics: Box::new(move || metrics.metrics()),
             top: Box::new(move || top.top()),
             readiness: Arc::clone(&self.readiness),
+            hosts: Hosts::new(self.config.metrics.as_ref().map_or(&[], |metrics| &metrics.hosts)),
         };
         tokio::spawn(async move {
             if let Err(error) = metrics_server::serve(listener, Arc::new(endpoints)).await {
@@ -302,13 +367,14 @@ impl Running {
     }
 
     /// Lets time pass; false when a second signal cuts it short.
-    async fn pause(&self, delay: Duration, signals: &mut Signals) -> bool {
+    async fn pause(&mut self, delay: Duration, signals: &mut Signals) -> bool {
         let mut tick = ticks(TICK);
         let mut over = std::pin::pin!(sleep(delay));
         loop {
             tokio::select! {
                 () = &mut over => return true,
                 _ = tick.tick() => {
+                    self.measuring.tick();
                     self.pulses.iter().for_each(|pulse| pulse.tick());
                     systemd::extend_timeout(TICK * 20);
                 }
@@ -330,6 +396,7 @@ impl Running {
             tokio::select! {
                 () = &mut over => return false,
                 _ = tick.tick() => {
+                    self.measuring.tick();
                     self.pulses.iter().for_each(|pulse| pulse.nudge());
                     systemd::extend_timeout(TICK * 20);
                 }
@@ -360,7 +427,12 @@ fn reload_certificates(listener: &str, acceptor: &Acceptor) {
         tracing::info!(listener, path = %path.display(), "certificate replaced");
     }
     for error in &report.failed {
-        tracing::error!(listener, %error, "the old certificate stays in use");
+        match error {
+            TlsSetupError::ClientCa { .. } => {
+                tracing::error!(listener, %error, "the old authorities of clients stay in use");
+            }
+            error => tracing::error!(listener, %error, "the old certificate stays in use"),
+        }
     }
     for warning in &report.warnings {
         tracing::warn!(listener, "{warning}");

@@ -106,7 +106,10 @@ async fn serve(task: Task) -> io::Result<usize> {
     let mut cut = 0;
     loop {
         pulse.next().await;
-        worker.tick();
+        worker.answer();
+        if pulse.take_tick() {
+            worker.tick();
+        }
         match task.orders.read() {
             Order::Prepare | Order::Serve => continue,
             Order::Stop => worker.stop_accepting(),

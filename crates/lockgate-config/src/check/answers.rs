@@ -19,9 +19,9 @@ impl Checker<'_> {
             Ok(value) => return Value::Text(value),
             Err(why) => why,
         };
-        let age = text.value.strip_prefix("max-age=").filter(|age| age.parse::<u64>().is_ok());
+        let age = cache_meant(&text.value);
         let cure = match age.filter(|_| !text.is_secret()) {
-            Some(age) => format!("write \"{age}s\""),
+            Some(age) => format!("write {age:?}"),
             None => {
                 "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\""
                     .to_owned()
@@ -98,6 +98,16 @@ impl Checker<'_> {
         self.report.push_at(Code::BadPath, at, message, why, cure);
         false
     }
+}
+
+/// `public, max-age=3600, immutable` and `3600`: as it is written here.
+fn cache_meant(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split([',', ' ']).filter(|word| !word.is_empty()).collect();
+    let age =
+        words.iter().find_map(|word| word.strip_prefix("max-age=").unwrap_or(word).parse::<u64>().ok())?;
+    let kept = words.iter().filter(|word| matches!(**word, "private" | "immutable"));
+    let kept: String = kept.map(|word| format!(" {word}")).collect();
+    Some(format!("{}{kept}", units::shortest(age.checked_mul(1_000)?)))
 }
 
 /// `type/subtype` or `type/*`.

@@ -1,11 +1,12 @@
 //! String values of sites and pools: rates, limits, statuses, fields, placeholders.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use crate::codes::Code;
 use crate::document::Text;
 use crate::model::{Allowance, HashKey, LimitKey};
+use crate::newcomers::placeholders;
 use crate::pattern::is_token;
 use crate::place::At;
 use crate::units;
@@ -28,6 +29,11 @@ impl Checker<'_> {
         match units::rate(&text.value) {
             Ok(0) => self.zero(text, at),
             Ok(rate) => Value::Rate(rate),
+            Err(_) if units::size(&text.value).is_ok() => {
+                let cure = if text.is_secret() { "10KB/s".to_owned() } else { format!("{}/s", text.value) };
+                let message = format!("{:?} is not a rate", text.raw);
+                self.invalid(Code::Unit, at, message, "the time is missing", format!("write \"{cure}\""))
+            }
             Err(error) => self.unit(error, text, at, "a rate", ("KB/s", "\"1KB/s\" or \"10MB/s\"")),
         }
     }
@@ -64,7 +70,13 @@ impl Checker<'_> {
             Ok(limit) => Value::Limit(limit),
             Err(why) => {
                 let message = format!("{:?} is not a limit", text.raw);
-                let cure = "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned();
+                let meant = if text.is_secret() { None } else { limit_meant(&text.value) };
+                let cure = match meant {
+                    Some(meant) => format!("write {meant:?}"),
+                    None => {
+                        "write \"20/s per client burst 40\"; or per route, or per header:x-key".to_owned()
+                    }
+                };
                 self.invalid(Code::BadLimit, at, message, why, cure)
             }
         }
@@ -142,7 +154,12 @@ impl Checker<'_> {
         }
         let message = format!("{:?} is not an IP address", text.raw);
         let why = "a listener is bound to an address; the port stands in the key of the site";
-        let cure = "write \"127.0.0.1\" or \"[::1]\"".to_owned();
+        let cure = match text.value.parse::<SocketAddr>() {
+            Ok(addr) if !text.is_secret() => {
+                format!("write \"{}\"; the port stands in the key: [site.\":{}\"]", addr.ip(), addr.port())
+            }
+            _ => "write \"127.0.0.1\" or \"[::1]\"".to_owned(),
+        };
         self.invalid(Code::BadAddress, at, message, why, cure)
     }
 
@@ -155,7 +172,17 @@ impl Checker<'_> {
         let message = format!("{:?} is not the path of a URL", text.raw);
         let why =
             if sendable { "it does not begin with `/`" } else { "it holds what must be percent-encoded" };
-        self.invalid(Code::BadPath, at, message, why, "for example \"/health\"".to_owned())
+        let words: Vec<&str> = value.split_ascii_whitespace().collect();
+        let url = value.split_once("://").and_then(|(_, rest)| rest.get(rest.find('/')?..));
+        let cure = match (&*words, url) {
+            _ if text.is_secret() => "for example \"/health\"".to_owned(),
+            ([method, path], _) if is_token(method) && path.starts_with('/') => {
+                format!("write {{ path = {path:?}, method = {method:?} }}")
+            }
+            (_, Some(path)) => format!("write {path:?}: it is asked of each endpoint"),
+            _ => "for example \"/health\"".to_owned(),
+        };
+        self.invalid(Code::BadPath, at, message, why, cure)
     }
 
     pub(super) fn method(&mut self, text: &Text, at: &At) -> Value {
@@ -188,7 +215,17 @@ impl Checker<'_> {
             value => return Value::Text(value.to_owned()),
         };
         let message = format!("{:?} is not a place to go", text.raw);
-        self.invalid(Code::BadPath, at, message, why, "for example \"/new/{*}\"".to_owned())
+        let foreign = placeholders::foreign(&text.value).and_then(|found| found.ours);
+        let status = text.value.split_once(' ').filter(|(status, to)| {
+            matches!(*status, "301" | "302" | "303" | "307" | "308") && !to.contains(bad)
+        });
+        let cure = match (status, foreign) {
+            _ if text.is_secret() => "for example \"/new/{*}\"".to_owned(),
+            (Some((status, to)), _) => format!("write {{ to = {to:?}, status = {status} }}"),
+            (None, Some(ours)) => format!("write {{{ours}}}"),
+            (None, None) => "for example \"/new/{*}\"".to_owned(),
+        };
+        self.invalid(Code::BadPath, at, message, why, cure)
     }
 }
 
@@ -233,6 +270,24 @@ fn hash_key(text: &str) -> Option<HashKey> {
         Some(("cookie", name)) if is_token(name) => Some(HashKey::Cookie(name.to_owned())),
         _ => None,
     }
+}
+
+/// `20 per second`, `20r/s burst=40`, `100rpm`: as it is written here.
+fn limit_meant(text: &str) -> Option<String> {
+    const UNITS: [(&str, &[&str]); 3] = [
+        ("/s", &["second", "sec", "r/s", "req/s", "rps", "/s"]),
+        ("/m", &["minute", "min", "r/m", "req/m", "rpm", "/m"]),
+        ("/h", &["hour", "r/h", "req/h", "rph", "/h"]),
+    ];
+    let lower = text.to_ascii_lowercase();
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let (rate, rest) = lower.split_once("burst").unwrap_or((&lower, ""));
+    let number = digits(rate);
+    let (unit, _) = UNITS.iter().find(|(_, names)| names.iter().any(|name| rate.contains(name)))?;
+    let per = if rate.contains("ip") || rate.contains("client") { " per client" } else { "" };
+    let burst = digits(rest.trim_start_matches(|c: char| !c.is_ascii_digit()));
+    let burst = if burst.is_empty() { burst } else { format!(" burst {burst}") };
+    (!number.is_empty()).then(|| format!("{number}{unit}{per}{burst}"))
 }
 
 /// One status or a range of them.

@@ -1,19 +1,11 @@
 //! Where keys stand, in words: for messages that send a key to its place.
 
 use crate::keys::{self, Key, Kind};
+use crate::newcomers;
+use crate::pattern::PathKey;
 
 pub(super) fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-/// Endpoints and deadlines stand in several places but lack the same keys.
-pub(super) fn short(path: &str, name: &str) -> String {
-    let table = match path.rsplit('.').next().unwrap_or_default() {
-        "proxy" | "to" | "endpoints" | "forward" => "endpoint",
-        "*" if path.starts_with("site.") => "site.*",
-        last => last,
-    };
-    join(table, name)
 }
 
 /// Where a table stands, in words.
@@ -41,18 +33,53 @@ fn header(section: &str) -> String {
     }
 }
 
+/// What to write instead of a key that nothing is known about: a name that is spelt alike, the place of a key of the
+/// same name, or where all keys are told.
+pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
+    let names = || keys.iter().map(|key| key.name);
+    let is_path = PathKey::parse(name).is_ok() && name.contains('/');
+    let leads = ["strip_prefix", "to"].iter().any(|key| keys::find(keys, key).is_some());
+    if is_path && leads {
+        return format!("a path is a table of its own: [site.\"example.com\".path.{name:?}]");
+    }
+    if let Some(near) = newcomers::nearest(name, names()) {
+        return format!("did you mean `{near}`?");
+    }
+    if let Some(other) = elsewhere(name, path) {
+        return format!("it belongs in {other}");
+    }
+    let place = reading(path);
+    if keys.len() <= FEW {
+        return format!("the keys {place} are {}", names().collect::<Vec<_>>().join(", "));
+    }
+    match &*newcomers::similar(name, names()) {
+        [] => format!("docs/config.md lists the keys {place}"),
+        [near] => format!("perhaps `{near}`? docs/config.md lists the keys {place}"),
+        near => format!("perhaps one of {}? docs/config.md lists the keys {place}", near.join(", ")),
+    }
+}
+
+/// So many keys are named, more are not read.
+pub(super) const FEW: usize = 5;
+
 /// Where a key of that name does exist, nearest to `path` first.
 pub(super) fn elsewhere(name: &str, path: &str) -> Option<String> {
     let mut places = Vec::new();
     collect(keys::ROOT, "", name, &mut places);
     let section = path.split('.').next().unwrap_or_default();
     let near = places.iter().find(|place| !section.is_empty() && place.starts_with(section));
-    // The least deep is the likeliest; of two, that of a listener.
-    let place = near.or_else(|| places.iter().rev().min_by_key(|place| place.matches('.').count()))?;
-    Some(match reading(place).as_str() {
+    // The least deep are the likeliest.
+    let depth = |place: &&String| place.matches('.').count();
+    let least = places.iter().map(|place| depth(&place)).min()?;
+    let places: Vec<&String> = match near {
+        Some(near) => vec![near],
+        None => places.iter().filter(|place| depth(place) == least).collect(),
+    };
+    let shown = places.into_iter().map(|place| match &*reading(place) {
         "at the top" => "the top of the file, before the first [table]".to_owned(),
         place => place.trim_start_matches("in ").to_owned(),
-    })
+    });
+    Some(shown.collect::<Vec<_>>().join(" or "))
 }
 
 fn collect(keys: &'static [Key], path: &str, name: &str, places: &mut Vec<String>) {

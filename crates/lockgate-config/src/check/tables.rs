@@ -7,11 +7,12 @@ use crate::codes::Code;
 use crate::document::{Branch, Entry, Node, Text};
 use crate::host::{Host, HostError, SiteKey};
 use crate::keys::{self, By, Key, Kind, Names};
-use crate::pattern::{PathKey, PatternError, is_token};
+use crate::pattern::{PathKey, is_param, is_token};
 use crate::place::At;
 
+use super::cures::{host_cure, means_every, path_cure};
 use super::places::join;
-use super::{Checked, Checker, Table, Value};
+use super::{Checked, Checker, Table, Value, unquoted};
 
 /// One table and the key that it has.
 #[derive(Debug, Clone)]
@@ -48,6 +49,15 @@ impl Checker<'_> {
                 self.no_key(by, keys, name, entry, path);
                 continue;
             };
+            let dotted = unquoted::dotted(keys, inner);
+            if !dotted.is_empty() {
+                let found = dotted.iter().filter_map(|dotted| self.unquoted_table(by, keys, dotted, path));
+                tables.extend(found.collect::<Vec<_>>());
+            }
+            let inner = &if dotted.is_empty() { inner.clone() } else { unquoted::others(keys, inner) };
+            if !dotted.is_empty() && inner.entries.is_empty() {
+                continue;
+            }
             // The keys inside are checked even when that of the table cannot be read.
             let table = self.table(keys, inner, &join(path, "*"), Some(&entry.key_at));
             if let Some(id) = self.id(by, name, &entry.key_at) {
@@ -62,7 +72,10 @@ impl Checker<'_> {
             By::Address => self.listener_key(name, at).map(Id::Address),
             By::Site => self.site_key(name, at).map(Id::Site),
             By::Path => match PathKey::parse(name) {
-                Ok(key) => Some(Id::Path(key)),
+                Ok(key) => {
+                    self.foreign_parameter(name, at);
+                    Some(Id::Path(key))
+                }
                 Err(error) => {
                     let message = format!("{name:?} is not a path to route by");
                     self.report.push_at(Code::BadPath, at, message, error.reason(), path_cure(error, name));
@@ -81,8 +94,31 @@ impl Checker<'_> {
         }
     }
 
+    /// `:id` and `<id>` match themselves, but hardly any path has such a segment.
+    fn foreign_parameter(&mut self, name: &str, at: &At) {
+        let Some((segment, param)) = name.split('/').find_map(|segment| {
+            let inner = segment.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+            let param = inner.or_else(|| segment.strip_prefix(':')).filter(|param| is_param(param))?;
+            Some((segment, param))
+        }) else {
+            return;
+        };
+        let message = format!("`{segment}` matches only itself");
+        let cure = format!("write {:?}", name.replace(segment, &format!("{{{param}}}")));
+        self.report.push_at(Code::LeftAsItIs, at, message, "a parameter stands in braces", cure);
+    }
+
     fn site_key(&mut self, name: &str, at: &At) -> Option<SiteKey> {
         match SiteKey::parse(name) {
+            Ok(SiteKey::Implied(host) | SiteKey::Port(host, _)) if means_every(&host).is_some() => {
+                let cure = match name.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+                    Some((_, port)) => format!("write \":{port}\""),
+                    None => "write \":443\" with tls, or \":80\"".to_owned(),
+                };
+                let message = format!("{name:?} is not the key of a site");
+                self.report.push_at(Code::BadHost, at, message, means_every(&host).unwrap_or_default(), cure);
+                None
+            }
             Ok(SiteKey::Unix(path)) => Some(SiteKey::Unix(self.rooted(name, &path, "unix:", at))),
             Ok(key) => Some(key),
             Err(error) => {
@@ -111,7 +147,12 @@ impl Checker<'_> {
             None => format!("`{name}` is not a table"),
         };
         let header = path.replace('*', "\"example.com\"");
-        let cure = format!("write the {key} into the header: [{header}.{}]", by.sample());
+        // A name that no key has may be the one that belongs there.
+        let sample = match keys::find(keys, name) {
+            None if takes(by, name) => format!("{name:?}"),
+            _ => by.sample().to_owned(),
+        };
+        let cure = format!("write the {key} into the header: [{header}.{sample}]");
         let why = format!("[{section}] holds one table for each {key}");
         self.report.push_at(Code::WrongType, &entry.key_at, message, why, cure);
     }
@@ -126,6 +167,14 @@ impl Checker<'_> {
     ) -> Value {
         let mut map: Vec<Named> = Vec::new();
         for (name, entry) in &branch.entries {
+            if let (Names::Servers, Node::Table(inner)) = (names, &entry.item.node) {
+                let dotted = unquoted::dotted(of.table().unwrap_or_default(), inner);
+                let section = path.rsplit('.').next().unwrap_or(path);
+                if !dotted.is_empty() {
+                    dotted.iter().for_each(|dotted| self.unquoted_name(dotted, section));
+                    continue;
+                }
+            }
             let known = keys::find(beside, name);
             let of = known.map_or(of, |key| &key.kind);
             if known.is_none() && !self.map_key(names, name, entry) {
@@ -159,13 +208,22 @@ impl Checker<'_> {
                 return true;
             }
             let message = format!("{name:?} is not the status of an error");
-            self.report.push_at(Code::OutOfRange, at, message, "", "write a status from 400 to 599");
+            let cure = match name {
+                "4xx" => "write each status: 400, 403, 404",
+                "5xx" => "write each status: 500, 502, 503, 504",
+                _ => "write a status from 400 to 599",
+            };
+            self.report.push_at(Code::OutOfRange, at, message, "", cure);
             return false;
         }
         let name = name.to_ascii_lowercase();
         if !is_token(&name) {
             let message = format!("{name:?} is not the name of a field");
-            let cure = "letters, digits and `-`, without the colon";
+            let plain = name.trim_end_matches([':', ' ']);
+            let cure = match is_token(plain) {
+                true => format!("write {plain}, without the colon"),
+                false => "letters, digits and `-`, without the colon".to_owned(),
+            };
             self.report.push_at(Code::BadField, at, message, "it holds what a name must not", cure);
             return false;
         }
@@ -243,6 +301,16 @@ impl Checker<'_> {
     }
 }
 
+/// Whether a name is surely the key of a table.
+fn takes(by: By, name: &str) -> bool {
+    match by {
+        By::Address => ListenAddr::parse(name).is_ok(),
+        By::Site => name.contains(['.', ':']) && SiteKey::parse(name).is_ok(),
+        By::Path => PathKey::parse(name).is_ok(),
+        By::Name => false,
+    }
+}
+
 /// Whether a table can be called so, as `[pool.NAME]` and `[values.NAME]`.
 pub(crate) fn is_table_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -268,56 +336,5 @@ fn ours(name: &str) -> Option<&'static str> {
         "forwarded" | "x-request-id" => Some("it is made anew for every request"),
         name if name.starts_with("x-forwarded-") => Some("it is made anew for every request"),
         _ => None,
-    }
-}
-
-/// What to write instead; `value` only when it may be shown.
-fn host_cure(error: HostError, value: Option<&str>) -> String {
-    let general = "write \"example.com\", \"*.example.com\", \"example.com:8443\" or \":8080\"".to_owned();
-    let Some(value) = value else { return general };
-    let port = || value.rsplit(':').next().filter(|port| port.parse::<u16>().is_ok());
-    match error {
-        HostError::Scheme => {
-            let (scheme, rest) = value.split_once("://").unwrap_or_default();
-            let host = rest.split('/').next().unwrap_or_default();
-            match scheme {
-                "http" if !host.contains(':') => {
-                    format!("write \"{host}\" with tls = false, or \"{host}:80\"")
-                }
-                _ => format!("write \"{host}\""),
-            }
-        }
-        HostError::Path => {
-            let (host, path) = value.split_once('/').unwrap_or_default();
-            format!("write [site.\"{host}\".path.\"/{path}\"]")
-        }
-        HostError::NotAscii => "write its xn-- form (Punycode), such as \"xn--bcher-kva.example\"".to_owned(),
-        HostError::Star => match port() {
-            Some(port) => format!("write \":{port}\""),
-            None => "write \":443\" with tls, or \":80\"".to_owned(),
-        },
-        HostError::Brackets => "write \"[2001:db8::1]\" or \"[2001:db8::1]:8080\"".to_owned(),
-        HostError::Port => {
-            let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
-            format!("write \"{host}\", or a site of its own with that port")
-        }
-        HostError::InnerStar => "write \"*.example.com\", or each name".to_owned(),
-        _ => general,
-    }
-}
-
-fn path_cure(error: PatternError, name: &str) -> String {
-    match error {
-        PatternError::NoSlash if !name.contains([' ', '*', '^', '~']) => format!("write \"/{name}\""),
-        PatternError::LowerMethod => {
-            let (method, path) = name.split_once(' ').unwrap_or_default();
-            format!("write \"{} {}\"", method.to_ascii_uppercase(), path.trim_start())
-        }
-        PatternError::Percent => "write the character itself".to_owned(),
-        PatternError::Query => {
-            format!("write \"{}\"", name.split(['?', '#']).next().unwrap_or_default())
-        }
-        PatternError::Reserved | PatternError::SameParam => "give the parameter another name".to_owned(),
-        _ => "write \"/x\", \"/x/*\", \"/x/{id}/y\" or \"POST /x\"".to_owned(),
     }
 }

@@ -1,5 +1,6 @@
 //! The table of keys against the checker: defaults, examples, alternatives.
 
+use super::places::elsewhere;
 use super::*;
 use crate::keys::Unset;
 

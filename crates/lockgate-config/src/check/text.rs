@@ -6,11 +6,11 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use crate::address::{AddressError, CidrError, ListenAddr, is_name};
+use crate::address::{AddressError, ListenAddr, is_name};
 use crate::codes::Code;
 use crate::document::{Item, Text};
 use crate::keys::Kind;
-use crate::model::{Cidr, EndpointAddr, Group, Suite, TlsVersion};
+use crate::model::{EndpointAddr, Group, Suite, TlsVersion};
 use crate::newcomers;
 use crate::place::At;
 use crate::units::{self, UnitError};
@@ -142,14 +142,17 @@ impl Checker<'_> {
         let message = format!("{:?} is not {what}", text.raw);
         let general = format!("write a whole number and a unit: {forms}");
         let shown = |cure: String| if text.is_secret() { general.clone() } else { cure };
+        let whole = units::whole(&text.value, unit)
+            .map_or_else(|| general.clone(), |whole| format!("write \"{whole}\""));
         let (code, why, cure) = match error {
             UnitError::NoUnit => (Code::Unit, "the unit is missing", shown(readings(&digits, unit))),
             UnitError::NoNumber => (Code::Unit, "the number is missing", general.clone()),
             UnitError::Unknown { meant: Some(meant) } => {
-                (Code::Unit, "this unit is not known", shown(format!("write \"{digits}{meant}\"")))
+                let every = if unit == "KB/s" { "/s" } else { "" };
+                (Code::Unit, "this unit is not known", shown(format!("write \"{digits}{meant}{every}\"")))
             }
-            UnitError::Unknown { meant: None } => (Code::Unit, "this unit is not known", general.clone()),
-            UnitError::NotWhole => (Code::Unit, "only whole numbers are read", general.clone()),
+            UnitError::Unknown { meant: None } => (Code::Unit, "this unit is not known", shown(whole)),
+            UnitError::NotWhole => (Code::Unit, "only whole numbers are read", shown(whole)),
             UnitError::TooLarge => (Code::OutOfRange, "it is too large", general.clone()),
         };
         self.invalid(code, at, message, why, cure)
@@ -180,10 +183,25 @@ impl Checker<'_> {
             "" => "it is empty",
             value if value.contains('\0') => "it holds a NUL character",
             value if value.starts_with("~/") => "`~` is not replaced",
-            _ => return Value::Path(self.rooted(&text.raw, Path::new(&text.value), "", at)),
+            _ => {
+                self.shell_variable(text, at);
+                return Value::Path(self.rooted(&text.raw, Path::new(&text.value), "", at));
+            }
         };
         let cure = "write a path; a relative one starts from the folder of this file".to_owned();
         self.invalid(Code::BadText, at, format!("{:?} is not a path", text.raw), why, cure)
+    }
+
+    /// `$CERT` is text here, but hardly the name of a file.
+    fn shell_variable(&mut self, text: &Text, at: &At) {
+        let Some((_, after)) = text.raw.split_once('$').filter(|_| !text.is_secret()) else { return };
+        let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+        let name = after.get(..end).unwrap_or_default();
+        if name.starts_with(|c: char| c.is_ascii_uppercase()) {
+            let message = format!("`${name}` is kept as text");
+            let cure = format!("write ${{env:{name}}} for a variable of the environment");
+            self.report.push_at(Code::LeftAsItIs, at, message, "variables stand in ${env:NAME}", cure);
+        }
     }
 
     fn log_file(&mut self, text: &Text, at: &At) -> Value {
@@ -263,29 +281,13 @@ impl Checker<'_> {
             Ok(addr) => return Value::Endpoint(addr),
             Err(error) => error,
         };
+        if let (Some((provider, cure)), false) = (newcomers::later_provider(&text.value), text.is_secret()) {
+            let message = format!("`{provider}:` is not in this version");
+            return self.invalid(Code::NotYet, at, message, "it will come later", cure.to_owned());
+        }
         let message = format!("{:?} is not the address of an endpoint", text.raw);
         let cure = endpoint_cure(error, if text.is_secret() { None } else { Some(&text.value) });
         self.invalid(Code::BadAddress, at, message, error.reason(), cure)
-    }
-
-    fn network(&mut self, text: &Text, at: &At) -> Value {
-        let error = match Cidr::parse(&text.value) {
-            Ok(network) => return Value::Network(network),
-            Err(error) => error,
-        };
-        let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
-        let (why, cure) = match error {
-            CidrError::BadAddress => ("names and ports have no place here", general),
-            CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
-            CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
-            CidrError::HostBits { .. } if text.is_secret() => ("it has bits beyond its prefix", general),
-            CidrError::HostBits { network } => {
-                let address = text.value.split('/').next().unwrap_or_default();
-                let cure = format!("write \"{network}\" for the network, \"{address}\" for the one address");
-                ("it has bits beyond its prefix", cure)
-            }
-        };
-        self.invalid(Code::BadNetwork, at, format!("{:?} is not a network", text.raw), why, cure)
     }
 
     fn version(&mut self, text: &Text, at: &At) -> Value {
@@ -347,12 +349,14 @@ impl Checker<'_> {
 const LISTENERS: &str = "write \":8443\", \"127.0.0.1:8443\", \"[::1]:8443\" or \"unix:/run/lockgate.sock\"";
 
 fn readings(digits: &str, unit: &str) -> String {
-    match unit {
-        "s" => format!("write \"{digits}s\" for seconds or \"{digits}ms\" for milliseconds"),
-        "KB/s" => format!("write \"{digits}KB/s\""),
-        "%" => format!("write \"{digits}%\""),
-        "/s" => format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\""),
-        _ => format!("write \"{digits}KB\" or \"{digits}MB\""),
+    let number = digits.parse();
+    match (unit, number) {
+        ("s", Ok(number)) => units::duration_readings(number),
+        ("MB", Ok(number)) => units::size_readings(number),
+        ("KB/s", _) => format!("write \"{digits}KB/s\""),
+        ("%", _) => format!("write \"{digits}%\""),
+        ("/s", _) => format!("write \"{digits}/s\", \"{digits}/m\" or \"{digits}/h\""),
+        _ => format!("write \"{digits}{unit}\""),
     }
 }
 
@@ -374,6 +378,9 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
                     format!("write {{ to = \"{}\", protocol = \"h2\", tls = {{}} }}", with_port(host, 443))
                 }
                 "unix" => general,
+                _ if !host.contains(['.', ':']) => {
+                    format!("write \"{host}:80\"; of [pool.{host}] the address is \"pool:{host}\"")
+                }
                 _ => format!("write \"{}\"", with_port(host, 80)),
             }
         }
@@ -384,6 +391,12 @@ fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
         AddressError::BarePath => format!("for a Unix socket write \"unix:{value}\""),
         AddressError::NoHost => format!("write \"127.0.0.1{value}\""),
         AddressError::NoPort if value.parse::<u16>().is_ok() => format!("write \"127.0.0.1:{value}\""),
+        AddressError::NoPort if value.starts_with("pool.") => {
+            format!("write \"{}\"", value.replacen('.', ":", 1))
+        }
+        AddressError::NoPort if !value.contains('.') => {
+            format!("add the port: \"{value}:3000\"; of [pool.{value}] the address is \"pool:{value}\"")
+        }
         AddressError::NoPort => format!("add the port: \"{value}:3000\""),
         _ => general,
     }

@@ -9,7 +9,8 @@ pub(super) const HANDSHAKE: Key = Key::new(
     AT_LEAST_1MS,
     Is(r#""10s""#),
     r#""5s""#,
-    "From accepting a connection to the end of its TLS handshake, a PROXY header included.",
+    "From accepting a connection to the end of its TLS handshake, a PROXY header included. Where the client speaks first, \
+     one that says nothing is accepted a second after it has connected.",
 );
 
 pub(super) const CONNECT: Key = Key::new(
@@ -50,7 +51,8 @@ pub(super) const TIMEOUTS: &[Key] = &[
         AT_LEAST_1MS,
         Is(r#""75s""#),
         r#""20s""#,
-        "How long a client connection may wait for its next request, and for the first one.",
+        "How long a client connection may wait for its next request, and for the first one. Less where other clients have no \
+         place: see `limits.connections`.",
     ),
     CONNECT,
     RESPONSE,

@@ -70,7 +70,8 @@ pub(super) const POOL: &[Key] = &[
         r#"{ errors = 3, for = "30s" }"#,
         "An endpoint that keeps failing is left alone for a while (ejected), checks or none. What counts is that it cannot be \
          reached, breaks off before it answers, answers what cannot be read or nothing in time; any answer is one, unless its status is \
-         in `statuses`. For relays it is that it cannot be reached. Half of the pool's endpoints always \
+         in `statuses`. Over HTTP/2 a reset of one request's stream is an answer to that request as well: see there. A request that cannot be \
+         put into the words of HTTP/2 is the client's fault, and is refused before an endpoint is chosen. For relays it is that it cannot be reached. Half of the pool's endpoints always \
          stay: where all fail, none is at fault. Requests that come while none is left are still tried. Also before that, an \
          endpoint that could not be reached or broke off is tried last for a second, after further failures for up to ten; \
          what fails meanwhile counts as one failure. That, and no ejections, is what `false` leaves.",
@@ -88,14 +89,15 @@ pub(super) const POOL: &[Key] = &[
         Table(QUEUE),
         Within,
         r#"{ max = 100, wait = "500ms" }"#,
-        "What happens to a request, or a connection that is to be relayed, when every endpoint is at its `max`.",
+        "What happens to a request, or a connection that is to be relayed, when every endpoint is at its `max`. `wait` holds \
+         as well where the process or the client has no socket left: see `limits.connections`.",
     ),
     Key::new(
         "idle",
         Table(IDLE),
         Within,
         r#"{ max = 32, for = "30s" }"#,
-        "Connections that are kept for the next request.",
+        "Connections that are kept for the next request, until others need their sockets: see `limits.connections`.",
     ),
     Key::new(
         "retry",
@@ -244,7 +246,9 @@ const EJECT: &[Key] = &[
         r#"["502-504"]"#,
         "Which statuses of its answers are failures too. Whoever knows a URL that answers one of them can bring about an \
          ejection by asking for it again and again: only for applications that answer them to nobody while they are well. \
-         Without them, `health` finds an endpoint that answers but cannot serve, and no client has a say in it.",
+         Over HTTP/2 a stream that the endpoint resets before its answer counts as 502, which is what the client is told; one that it \
+         refuses (REFUSED_STREAM) never counts. Without them, `health` finds an endpoint that answers but cannot serve, or resets \
+         every stream, and no client has a say in it.",
     ),
 ];
 
@@ -256,7 +260,14 @@ const QUEUE: &[Key] = &[
         "100",
         "How many may wait, for the process; 0 refuses at once.",
     ),
-    Key::new("wait", AT_LEAST_1MS, Is(r#""2s""#), r#""500ms""#, "How long each may wait."),
+    Key::new(
+        "wait",
+        AT_LEAST_1MS,
+        Is(r#""2s""#),
+        r#""500ms""#,
+        "How long each may wait, for its client's share, an endpoint and a socket together, also where it is tried again. The time for \
+         connections that are made meanwhile is that of `timeouts.connect`.",
+    ),
 ];
 
 const IDLE: &[Key] = &[

@@ -188,7 +188,9 @@ const AUTH_KEYS: &[Key] = &[
         Path,
         Absent("`forward`"),
         r#""/etc/lockgate/htpasswd""#,
-        "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd` writes it.",
+        "A file of users and hashed passwords (bcrypt, SHA-256 and SHA-512 crypt, argon2), as `htpasswd -B` writes it; without `-B` that \
+         writes MD5, which is refused. `Authorization` goes on to the application, password included: \
+         `request_headers = { authorization = false }` removes it.",
     ),
     REALM,
     Key::new(
@@ -282,7 +284,7 @@ pub(super) const REDIRECTS: Key = Key::new(
      `/old/* /new/{*} 301`. FROM is the whole path of a request, or ends in `/*`; the exact one is taken, else the longest. TO \
      is a path or a URL with the placeholders of `redirect`; without a STATUS it is 308. `#` begins a comment. It may have \
      100,000 lines and more, up to 16 MiB. What would lead to \
-     itself is not redirected. A request that has no route is answered with 404 as ever.",
+     itself is not redirected. A request that has no route is answered with 404 as ever. The file is read when it starts.",
 );
 
 pub(super) const PATHS: Key = Key::new(

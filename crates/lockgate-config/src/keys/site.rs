@@ -69,7 +69,8 @@ pub(super) const HTTP2: &[Key] = &[
         Integer { min: 1, max: 10_000 },
         Is("128"),
         "64",
-        "Requests at once on one connection; clients hold back the next ones.",
+        "Requests at once on one connection; clients hold back the next ones. Their heads take up to 8 KB for each of them together, and 1 MB at the \
+         least; a request that finds no room there is refused (REFUSED_STREAM), and the client may send it again.",
     ),
     Key::new(
         "window",
@@ -92,7 +93,8 @@ pub(super) const HTTP2: &[Key] = &[
         Is(r#""20/s burst 200""#),
         r#""100/s burst 1000""#,
         "How many requests of one connection may be taken back (RST_STREAM) or broken off for a mistake in them, each of \
-         which costs us work that nobody waits for (CVE-2023-44487, CVE-2025-8671).",
+         which costs us work that nobody waits for (CVE-2023-44487, CVE-2025-8671). Up to 1,024 streams that are refused \
+         before the client has seen our SETTINGS do not count.",
     ),
     Key::new(
         "control",
@@ -100,8 +102,8 @@ pub(super) const HTTP2: &[Key] = &[
         Is(r#""100/s burst 1000""#),
         r#""20/s burst 200""#,
         "How many frames of one connection may carry nothing for a request: SETTINGS, PRIORITY, DATA without bytes, \
-         and PING, WINDOW_UPDATE and CONTINUATION beyond what the bytes that were moved explain (CVE-2019-9511 to 9518, \
-         CVE-2024-27316).",
+         HEADERS for streams that are over, and PING, WINDOW_UPDATE and CONTINUATION beyond what the bytes that were \
+         moved explain (CVE-2019-9511 to 9518, CVE-2024-27316).",
     ),
 ];
 

@@ -131,7 +131,8 @@ const CLIENT_AUTH: &[Key] = &[
         Path,
         Required,
         r#""/etc/tls/clients.pem""#,
-        "The authorities that sign them, in PEM. A missing or empty file fails the start.",
+        "The authorities that sign them, in PEM. A missing or empty file fails the start. Certificates of clients must be X.509 \
+         version 3: `openssl x509 -req` makes version 1 unless it has extensions to add (`-extfile`).",
     ),
 ];
 

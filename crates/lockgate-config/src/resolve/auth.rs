@@ -19,7 +19,7 @@ impl Resolver<'_> {
         match (long.mentions("basic"), long.mentions("forward")) {
             (true, true) => self.either_of_two(&long),
             (false, false) => {
-                let strange = long.layers.iter().any(|layer| layer.strange);
+                let strange = long.layers.iter().any(|layer| layer.strange.any);
                 if !strange && !self.warned(Code::MissingKey, &written.at) {
                     let why = "it has neither `basic` nor `forward`";
                     let cure = "add basic = \"/etc/lockgate/htpasswd\", or forward = \"127.0.0.1:4181\"";

@@ -46,7 +46,7 @@ impl Resolver<'_> {
     pub(super) fn same_address(&mut self, config: &Config) {
         let mut bound: Vec<Binding<'_>> = Vec::new();
         if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_places.get("metrics")) {
-            bound.push(Binding { addr: metrics.clone(), at: at.clone(), user: User::Metrics });
+            bound.push(Binding { addr: metrics.at.clone(), at: at.clone(), user: User::Metrics });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
         for one in self.tables("tcp") {

@@ -40,7 +40,7 @@ impl Resolver<'_> {
                 }
                 [None, None] => {
                     let cure = "add file = \"/etc/version\" or url = \"http://127.0.0.1:9000/motd\"";
-                    if !one.table.strange {
+                    if !one.table.strange.any {
                         let message = "this value comes from nowhere";
                         let why = "it has neither `file` nor `url`";
                         self.report.push_at(Code::MissingKey, &one.at, message, why, cure);
@@ -139,7 +139,7 @@ impl Resolver<'_> {
                 return None;
             }
             let Some(with) = table.entries.get("with") else {
-                if !table.strange {
+                if !table.strange.any {
                     let cure = "add with = \"…\"; with = \"\" takes it out";
                     self.tell(Code::MissingKey, at, "`with` is missing", "this rule needs it", cure);
                 }
@@ -197,7 +197,7 @@ impl Resolver<'_> {
         let mut found = names.iter().filter_map(written);
         let each = || names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let Some((name, first)) = found.next() else {
-            if !table.strange {
+            if !table.strange.any {
                 let why = format!("it has none of {}", each());
                 self.tell(Code::MissingKey, at, "this rule changes nothing", &why, RULE);
             }

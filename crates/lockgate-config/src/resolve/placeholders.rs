@@ -1,6 +1,7 @@
 //! Placeholders in redirects, rewrites, bodies and fields: which ones stand for something, and where.
 
 use crate::codes::Code;
+use crate::newcomers::placeholders::{self, Foreign, Form};
 use crate::pattern::{Pattern, is_param};
 use crate::place::At;
 
@@ -26,6 +27,10 @@ impl Resolver<'_> {
         route: &At,
         always: &[&str],
     ) -> bool {
+        if let Some(found) = placeholders::foreign(text) {
+            self.foreign_in_target(&found, at, pattern, always);
+            return false;
+        }
         let mut whole = true;
         for found in braces(text) {
             let (name, why) = match found {
@@ -35,16 +40,18 @@ impl Resolver<'_> {
                 Brace::Named(name) if always.contains(&name) => continue,
                 Brace::Named(name) if pattern.params().any(|param| param == name) => continue,
                 Brace::Named(name) if REQUEST.contains(&name) => (name, "it may lead anywhere"),
+                Brace::Named(name) if placeholders::ours(name).is_some() => (name, FOREIGN),
                 Brace::Named(name) => (name, "the path has no such parameter"),
             };
             whole = false;
             if self.warned(Code::BadPlaceholder, at) {
                 continue;
             }
-            let shown =
-                if at.text().contains(name) { format!("`{name}`") } else { "a placeholder".to_owned() };
-            let message = format!("{shown} stands for nothing here");
-            let cure = format!("write {}", known(pattern, always));
+            let message = format!("{} stands for nothing here", shown(name, at));
+            let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
+                Some(ours) => meant(ours),
+                None => format!("write {}", known(pattern, always)),
+            };
             let pair = (route, "for this path");
             if route.rank() == at.rank() {
                 self.report.push_at(Code::BadPlaceholder, at, message, why, cure);
@@ -55,6 +62,34 @@ impl Resolver<'_> {
         whole
     }
 
+    /// What another server would replace is hardly meant as it is where a URL is made of it.
+    fn foreign_in_target(&mut self, found: &Foreign<'_>, at: &At, pattern: &Pattern, always: &[&str]) {
+        self.report.withdraw(Code::LeftAsItIs, at);
+        if self.warned(Code::BadPlaceholder, at) {
+            return;
+        }
+        let cure = match (found.form, found.ours.filter(|ours| always.contains(ours))) {
+            (Form::Marked, Some(ours)) => meant(ours),
+            (_, Some(ours)) => format!("{}; a `$` itself is %24", meant(ours)),
+            (Form::Group, None) => format!("write one of {}; a `$` itself is %24", known(pattern, always)),
+            (_, None) => format!("write {}", known(pattern, always)),
+        };
+        let message = format!("{} is a placeholder of another server", shown(found.written, at));
+        let why = "it would be part of the URL as it is";
+        self.report.push_at(Code::BadPlaceholder, at, message, why, cure);
+    }
+
+    /// A warning, since in a text it may be meant as it is.
+    fn foreign_in_text(&mut self, text: &str, at: &At) {
+        let Some(Foreign { written, ours: Some(ours), .. }) = placeholders::foreign(text) else { return };
+        if self.warned(Code::LeftAsItIs, at) || !at.text().contains(written) {
+            return;
+        }
+        let message = format!("`{written}` is kept as text");
+        let why = FOREIGN;
+        self.report.push_at(Code::LeftAsItIs, at, message, why, format!("write {{{ours}}}"));
+    }
+
     /// In other texts braces may mean themselves; what looks like a placeholder and is none is told.
     pub(super) fn text(&mut self, text: &str, at: &At, pattern: &Pattern) {
         self.text_with(text, at, pattern, &[]);
@@ -62,21 +97,45 @@ impl Resolver<'_> {
 
     /// The same where `besides` stand for something, too.
     pub(super) fn text_with(&mut self, text: &str, at: &At, pattern: &Pattern, besides: &[&str]) {
+        if besides.is_empty() {
+            self.foreign_in_text(text, at);
+        }
         let all = [REQUEST.as_slice(), &TEXT, besides].concat();
         for found in braces(text) {
             let Brace::Named(name) = found else { continue };
+            let ours = placeholders::ours(name).filter(|_| name.contains('.'));
             let known_here = all.contains(&name)
                 || name == "*" && pattern.has_tail()
                 || pattern.params().any(|param| param == name);
             let looks = name == "*" || is_param(name) && !name.starts_with(|c: char| c.is_ascii_digit());
-            if known_here || !looks || self.warned(Code::LeftAsItIs, at) || !at.text().contains(name) {
+            if known_here
+                || !looks && ours.is_none()
+                || self.warned(Code::LeftAsItIs, at)
+                || !at.text().contains(name)
+            {
                 continue;
             }
             let message = format!("`{{{name}}}` is kept as text");
-            let cure = format!("the placeholders here are {}", known(pattern, &all));
-            self.report.push_at(Code::LeftAsItIs, at, message, "it is no placeholder", cure);
+            let cure = match placeholders::ours(name) {
+                Some(ours) => format!("write {{{ours}}}"),
+                None => format!("the placeholders here are {}", known(pattern, &all)),
+            };
+            let why = if placeholders::ours(name).is_some() { FOREIGN } else { "it is no placeholder" };
+            self.report.push_at(Code::LeftAsItIs, at, message, why, cure);
         }
     }
+}
+
+const FOREIGN: &str = "it is a placeholder of another server";
+
+/// What was written, unless it came from outside.
+fn shown(written: &str, at: &At) -> String {
+    if at.text().contains(written) { format!("`{written}`") } else { "a placeholder".to_owned() }
+}
+
+fn meant(ours: &str) -> String {
+    let query = if ours == "path" { "; the query is kept" } else { "" };
+    format!("write {{{ours}}}{query}")
 }
 
 enum Brace<'a> {

@@ -28,7 +28,7 @@ impl Resolver<'_> {
     }
 
     fn redirect_map(&mut self, file: &Path, at: &At) -> Option<RedirectMap> {
-        let text = match self.env.read(file) {
+        let text = match self.env.read_file(file) {
             Ok(text) => text,
             Err(error) => {
                 let message = "this file of redirects cannot be read";

@@ -51,6 +51,15 @@ impl Resolver<'_> {
             let cure = "add proxy = \"127.0.0.1:3000\", root = \"/srv/www\", redirect = \"https://example.org{path}\" or respond = 404";
             self.no_verb(&one.at, "site", cure);
         }
+        let root = |path: &Keyed| path.name == "/";
+        if let ([path], Verb::None) = (paths, &own)
+            && root(path)
+        {
+            let message = "only `/` itself is answered";
+            let why = "a path without `*` matches only itself";
+            let cure = "write what it has into the [site] table, which answers every path; or \"/*\"";
+            self.report.push_at(Code::OnlyRoot, &path.at, message, why, cure);
+        }
         let mut routes = Vec::new();
         for path in paths {
             let Id::Path(key) = &path.id else { continue };
@@ -111,7 +120,7 @@ impl Resolver<'_> {
         let written = |name: &&'static str| view.mentions(name);
         let mut verbs = VERBS.iter().copied().filter(|name| written(name));
         let Some(first) = verbs.next() else {
-            let strange = view.layers.iter().any(|layer| layer.strange);
+            let strange = view.layers.iter().any(|layer| layer.strange.any);
             return if strange { Verb::Broken } else { Verb::None };
         };
         if let Some(second) = verbs.next() {
@@ -152,7 +161,7 @@ impl Resolver<'_> {
                     Value::Text(to) => (to.clone(), written.at.clone()),
                     _ => (long.text("to")?, long.written("to")?.at),
                 };
-                let whole = self.target(&to, &at, pattern, route);
+                let whole = self.begins(&to, &at) && self.target(&to, &at, pattern, route);
                 whole.then(|| Action::Redirect { to, status: long.number("status") })
             }
             _ => {
@@ -169,6 +178,30 @@ impl Resolver<'_> {
                 Some(Action::Respond(answer))
             }
         }
+    }
+
+    /// Whether a target is a path or a URL with a host; else browsers would make something else of it.
+    fn begins(&mut self, to: &str, at: &At) -> bool {
+        let host = to.strip_prefix("https://").or_else(|| to.strip_prefix("http://"));
+        let (why, cure) = match host {
+            Some(host) if host.starts_with(['/', '?']) || host.is_empty() => {
+                ("its host is missing", "https://{host}")
+            }
+            Some(host) if host.starts_with("{path}") => ("its host is missing", "https://{host}{path}"),
+            Some(_) => return true,
+            None if to.starts_with("//") => ("it names a host without its scheme", ""),
+            None if to.starts_with('/') || to.starts_with('{') => return true,
+            None => ("it begins neither with `/` nor with `https://`", ""),
+        };
+        let cure = match cure {
+            "" if at.text().contains(to) => format!("write \"https://{}\"", to.trim_start_matches('/')),
+            "" => "write \"https://example.org{path}\"".to_owned(),
+            cure => format!("write \"{cure}\""),
+        };
+        if !self.warned(Code::BadPath, at) {
+            self.report.push_at(Code::BadPath, at, "this is not a place to go", why, cure);
+        }
+        false
     }
 
     /// The site's verb, for a path that has none.

@@ -28,6 +28,12 @@ impl Resolver<'_> {
         let accept_proxy = self.accept_proxy(&view, by_permission);
         // Also where its TLS is a mistake.
         let secure = !plain(&view) && (view.mentions("tls") || matches!(key, SiteKey::Implied(_)));
+        if let (SiteKey::Port(_, 443), false) = (key, secure) {
+            let message = "plain HTTP on port 443";
+            let cure =
+                "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or another port";
+            self.report.push_at(Code::PlainOnHttps, &one.at, message, "browsers speak TLS there", cure);
+        }
         let protocols = self.protocols(&view, secure);
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
@@ -61,17 +67,6 @@ impl Resolver<'_> {
         self.tls_as(&written, view, at)
     }
 
-    /// Certificates that are fetched, which is not a path.
-    fn automatic(&mut self, written: &Checked) -> bool {
-        let automatic = matches!(written.at.text(), "\"auto\"" | "'auto'");
-        if automatic && !self.warned(Code::NotYet, &written.at) {
-            let message = "\"auto\" is not in this version";
-            let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }";
-            self.report.push_at(Code::NotYet, &written.at, message, "it will come later", cure);
-        }
-        automatic
-    }
-
     /// That of the key first, each once.
     fn hosts(&mut self, view: &View<'_>, key: &SiteKey) -> Vec<Host> {
         let mut hosts = vec![match key {
@@ -80,9 +75,14 @@ impl Resolver<'_> {
         }];
         for item in view.list("alias") {
             let Value::Host(host) = item.value else { continue };
-            if hosts.contains(&host) {
+            let served = match hosts.first() {
+                Some(Host::Any) if host != Host::Any => Some("the key of the table takes every host"),
+                _ if hosts.contains(&host) => Some("it is given twice"),
+                _ => None,
+            };
+            if let Some(why) = served {
                 let message = format!("{host} is served by this site already");
-                self.report.push_at(Code::NoEffect, &item.at, message, "it is given twice", "remove it");
+                self.report.push_at(Code::NoEffect, &item.at, message, why, "remove it");
                 continue;
             }
             hosts.push(host);

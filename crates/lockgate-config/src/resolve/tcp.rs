@@ -72,7 +72,7 @@ impl Resolver<'_> {
             Some(_) => Some(Verb::Hello),
             None if view.mentions("proxy") => Some(Verb::Proxy),
             // What is missing may have been meant by a key that is not known.
-            None if view.layers.iter().any(|layer| layer.strange) => None,
+            None if view.layers.iter().any(|layer| layer.strange.any) => None,
             None => {
                 let why = "this table says nowhere where the bytes go";
                 let cure =

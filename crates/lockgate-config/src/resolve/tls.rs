@@ -1,12 +1,13 @@
 //! TLS of a listener: its own `tls` merged over `[tls]`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::check::{Checked, Table, Value};
 use crate::codes::Code;
 use crate::environment::is_pattern;
 use crate::keys;
 use crate::model::{CertFiles, ClientAuth, ClientAuthMode, Suite, Tickets, Tls, TlsVersion};
+use crate::newcomers;
 use crate::place::At;
 use crate::policy::Policy;
 
@@ -15,8 +16,19 @@ use super::{Resolver, View};
 impl Resolver<'_> {
     /// TLS of the listener that `view` shows and whose key stands at `listener`.
     pub(super) fn tls(&mut self, view: &View<'_>, listener: &At) -> Option<Tls> {
-        let written = view.written("tls")?;
+        let written = view.written("tls").filter(|written| !self.automatic(written))?;
         self.tls_as(&written, view, listener)
+    }
+
+    /// Certificates that are fetched, which is not a path.
+    pub(super) fn automatic(&mut self, written: &Checked) -> bool {
+        let word = written.at.text().trim_matches(['"', '\'']);
+        let Some(cure) = newcomers::later_certificate(word) else { return false };
+        if !self.warned(Code::NotYet, &written.at) {
+            let message = format!("{word:?} is not in this version");
+            self.report.push_at(Code::NotYet, &written.at, message, "it will come later", cure);
+        }
+        true
     }
 
     /// The same, with `written` in the place of the key.
@@ -29,7 +41,10 @@ impl Resolver<'_> {
             _ => self.own_cert(&own),
         };
         let merged = View { keys: own.keys, layers: [own.layers.clone(), global.layers].concat() };
-        let (certs, default) = self.certificates(own_cert, &own, &merged, listener, &written.at);
+        let (certs, default) = self.certificates(own_cert, &own, &merged);
+        if certs.is_empty() && default.is_none() && !self.named_wrongly(&merged, view) {
+            self.no_certificate(&written.at, listener);
+        }
         let policy = self.policy(&merged);
         Some(Tls {
             certs,
@@ -52,13 +67,17 @@ impl Resolver<'_> {
                 self.report.push_at(Code::MissingKey, &lonely.at, message, "of which certificate?", cure);
             }
         }
-        let cert = cert?;
+        // A key that was meant otherwise is reported: nothing is to be said of a missing one.
+        let meant = own.is_strange() || own.broken(&["key"]);
+        let cert = cert.filter(|_| own.written("key").is_some() || !meant)?;
         let Value::Path(path) = &cert.value else { return None };
+        let place = |name| own.written(name).map(|written| written.at);
         Some(CertFiles {
-            cert: path.clone(),
             key: own.path("key"),
             ocsp: own.path("ocsp"),
-            at: cert.at.clone(),
+            key_at: place("key"),
+            ocsp_at: place("ocsp"),
+            ..files(path, &cert.at)
         })
     }
 
@@ -68,8 +87,6 @@ impl Resolver<'_> {
         own_cert: Option<CertFiles>,
         own: &View<'_>,
         merged: &View<'_>,
-        listener: &At,
-        tls: &At,
     ) -> (Vec<CertFiles>, Option<CertFiles>) {
         let listed = merged.list("certs");
         let only = match (&own_cert, own.written("certs")) {
@@ -79,10 +96,6 @@ impl Resolver<'_> {
         };
         let default = own.written("default").as_ref().and_then(cert_files);
         let default = default.or(only).or_else(|| merged.written("default").as_ref().and_then(cert_files));
-        let reported = merged.broken(&["cert", "certs", "default"]);
-        if own_cert.is_none() && listed.is_empty() && default.is_none() && !reported {
-            self.no_certificate(tls, listener);
-        }
         let mut certs: Vec<CertFiles> = own_cert.into_iter().collect();
         for item in &listed {
             certs.extend(self.expand(item));
@@ -90,12 +103,22 @@ impl Resolver<'_> {
         (certs, default)
     }
 
+    /// Whether a mistake in what names certificates has been reported: then none is missing.
+    fn named_wrongly(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
+        const NAMED: [&str; 4] = ["tls", "cert", "certs", "default"];
+        let mut layers = merged.layers.iter().chain(&listener.layers).chain([&self.root]);
+        merged.broken(&NAMED[1..])
+            || merged.mentions("cert")
+            || !merged.list("certs").is_empty()
+            || layers.any(|table| table.strange.meant_one_of(&NAMED))
+    }
+
     fn no_certificate(&mut self, tls: &At, listener: &At) {
-        let texts = (
-            "this listener has no certificate",
-            "neither here nor in [tls]",
-            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]",
-        );
+        let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]";
+        // A host without a port is served over TLS, which not everybody wants who begins.
+        let plain = if listener.text().contains(':') { "" } else { "; for plain HTTP write tls = false" };
+        let cure = format!("{cure}{plain}");
+        let texts = ("this listener has no certificate", "neither here nor in [tls]", cure);
         if tls.rank() == listener.rank() {
             let (message, why, cure) = texts;
             return self.report.push_at(Code::NoCertificate, tls, message, why, cure);
@@ -121,7 +144,9 @@ impl Resolver<'_> {
                 cure,
             );
         }
-        found.iter().map(|path| files(path, &item.at)).collect()
+        let matched =
+            |path: &PathBuf| CertFiles { named: crate::model::Named::ByPattern, ..files(path, &item.at) };
+        found.iter().map(matched).collect()
     }
 
     /// `[tls]` is resolved for each listener, but what is wrong with it is said once.
@@ -218,6 +243,11 @@ impl View<'_> {
         self.layers.iter().any(|layer| layer.entries.contains_key(name))
     }
 
+    /// Whether one of the tables has a key that is not known, or lines that could not be read.
+    pub(super) fn is_strange(&self) -> bool {
+        self.layers.iter().any(|layer| layer.strange.any)
+    }
+
     /// Whether something in one of the keys was wrong and has been reported.
     pub(super) fn broken(&self, names: &[&str]) -> bool {
         let invalid = |table: &&Table| {
@@ -263,13 +293,27 @@ fn cert_files(item: &Checked) -> Option<CertFiles> {
                 Some(Checked { value: Value::Path(path), .. }) => Some(path.clone()),
                 _ => None,
             };
-            let at = table.entries.get("cert").map_or(&item.at, |cert| &cert.at);
-            Some(CertFiles { cert: path("cert")?, key: path("key"), ocsp: path("ocsp"), at: at.clone() })
+            let place = |name: &str| table.entries.get(name).map(|written| written.at.clone());
+            Some(CertFiles {
+                key: path("key"),
+                ocsp: path("ocsp"),
+                key_at: place("key"),
+                ocsp_at: place("ocsp"),
+                ..files(&path("cert")?, &place("cert").unwrap_or_else(|| item.at.clone()))
+            })
         }
         _ => None,
     }
 }
 
 fn files(cert: &Path, at: &At) -> CertFiles {
-    CertFiles { cert: cert.to_owned(), key: None, ocsp: None, at: at.clone() }
+    CertFiles {
+        cert: cert.to_owned(),
+        key: None,
+        ocsp: None,
+        at: at.clone(),
+        key_at: None,
+        ocsp_at: None,
+        named: crate::model::Named::ByPath,
+    }
 }

@@ -1,5 +1,6 @@
 //! `[tunnel."ADDR"]` tables.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use crate::check::{Checked, Id, Keyed, Value};
@@ -34,6 +35,11 @@ const NEIGHBOURS: [&str; 8] = [
 ];
 /// Whoever comes by a Unix socket, and is not named by a PROXY header.
 const UNIX: &str = "0.0.0.0/32";
+
+/// Where machines in clouds ask for their metadata, credentials among them, over plain HTTP (AWS, Azure, Google and others; AWS
+/// for containers; AWS over IPv6).
+const METADATA: [&str; 3] = ["169.254.169.254", "169.254.170.2", "fd00:ec2::254"];
+const METADATA_PORT: u16 = 80;
 
 /// A network that has more addresses than one with this prefix is everybody.
 const EVERYBODY: u8 = 8;
@@ -83,6 +89,10 @@ impl Resolver<'_> {
             }
             allow => allow,
         };
+        let deny = rules(&view, "deny", &[EVERY]);
+        if let Some(private) = view.written("private").filter(|_| view.on("private")) {
+            self.metadata(&private.at, &allow, &deny);
+        }
         Some(Tunnel {
             name: one.name.clone(),
             at: one.at.clone(),
@@ -92,7 +102,7 @@ impl Resolver<'_> {
             accept_proxy: self.accept_proxy(&view, by_permission),
             clients,
             allow,
-            deny: rules(&view, "deny", &[EVERY]),
+            deny,
             private: view.on("private"),
             auth,
             limit: limit(&view),
@@ -126,6 +136,36 @@ impl Resolver<'_> {
         let unix = by_permission.then_some(UNIX);
         let networks = NEIGHBOURS.into_iter().chain(unix).filter_map(|network| network.parse().ok());
         if asked { Vec::new() } else { networks.collect() }
+    }
+
+    /// Warns where tunnels to private addresses are meant in general, and lead to the metadata of a cloud as well.
+    fn metadata(&mut self, at: &At, allow: &[TargetRule], deny: &[TargetRule]) {
+        let at_port = |rule: &&TargetRule| rule.ports.iter().any(|ports| ports.contains(&METADATA_PORT));
+        let has = |rule: &TargetRule, ip: IpAddr| matches!(&rule.named, TargetName::Network(network) if network.contains(ip));
+        let open: Vec<&str> = METADATA
+            .into_iter()
+            .filter(|address| {
+                let Ok(ip) = address.parse::<IpAddr>() else { return false };
+                let mut allow = allow.iter().filter(at_port);
+                let mut deny = deny.iter().filter(at_port);
+                // A rule for little more than the address is meant as it is written.
+                let meant = |rule: &TargetRule| match &rule.named {
+                    TargetName::Network(network) => network.prefix() < if ip.is_ipv4() { 24 } else { 64 },
+                    TargetName::Host(_) => false,
+                };
+                let any = |rule: &TargetRule| matches!(&rule.named, TargetName::Host(Host::Any));
+                allow.any(|rule| any(rule) || has(rule, ip) && meant(rule))
+                    && !deny.any(|rule| any(rule) || has(rule, ip))
+            })
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        let message = "tunnels may lead to the metadata service of a cloud";
+        let why = format!("it gives credentials of this machine to whoever asks at {}", open.join(", "));
+        let listed: Vec<String> = open.iter().map(|address| format!("\"{address}\"")).collect();
+        let cure = format!("add deny = [{}], or allow only the networks that are meant", listed.join(", "));
+        self.report.push_at(Code::MetadataReachable, at, message, &why, &cure);
     }
 
     fn open_proxy(&mut self, at: &At) {

@@ -381,7 +381,20 @@ fn attribute(name: &str) -> Result<String, RuleFault> {
 }
 
 /// Attributes of which browsers follow the URL, or run what it says.
-const URLS: [&str; 9] = ["href", "xlink:href", "src", "action", "formaction", "data", "to", "from", "ping"];
+const URLS: [&str; 12] = [
+    "href",
+    "xlink:href",
+    "src",
+    "srcset",
+    "imagesrcset",
+    "poster",
+    "action",
+    "formaction",
+    "data",
+    "to",
+    "from",
+    "ping",
+];
 
 /// Whether values may stand in this attribute: escaping keeps them in the quotes, not harmless for what reads them.
 fn check_attribute(name: &str, value: &Template) -> Result<(), RuleFault> {

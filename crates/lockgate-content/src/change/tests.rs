@@ -398,6 +398,8 @@ fn values_stand_where_a_template_shows_that_they_become_no_code() {
         ("<a href='{0}'>", Some(RuleFault::Scheme("href".into()))),
         ("<a href='/{0}'>", host("href")),
         ("<a/href='//{0}'>", host("href")),
+        ("<img srcset='{0} 2x'>", Some(RuleFault::Scheme("srcset".into()))),
+        ("<video poster='/{0}'>", host("poster")),
         ("<a title href='/x/{0}' alt='{0}'>", None),
         ("<a x=1 =href='{0}'>", None),
         ("{0}' onclick='{0}", None),

@@ -12,6 +12,8 @@ use crate::Progress;
 
 /// RFC 9659 §3: 8 MB.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// Of zstd's context, with a window of 2 MB.
+const ZSTD_BYTES: usize = 2_200_000;
 const DEFLATE_WINDOW_LOG: u8 = 15;
 /// How much room is made for one step.
 const STEP: usize = 32 * 1024;
@@ -115,6 +117,15 @@ impl Decoder {
             Coded::Deflate => Engine::Unknown(None),
         };
         Self { engine, left: max, at: At::Beginning }
+    }
+
+    /// Bytes that it takes from C's allocator, about, which none of Rust sees: with zstd those for the window that
+    /// encoders mostly ask for.
+    pub fn native_bytes(&self) -> usize {
+        match &self.engine {
+            Engine::Zstd(_) => ZSTD_BYTES,
+            Engine::Brotli(_) | Engine::Gzip(_) | Engine::Unknown(_) | Engine::Deflate(_) => 0,
+        }
     }
 
     /// Decodes from the front of `input`, which is shortened by what was taken, and appends at most `room` bytes to `out`.

@@ -77,6 +77,14 @@ impl Encoder {
         self.level
     }
 
+    /// Bytes that it takes from C's allocator, about, which none of Rust sees: see the documentation of the module.
+    pub fn native_bytes(&self) -> usize {
+        match &self.engine {
+            Engine::Zstd(_) => zstd_bytes(self.level),
+            Engine::Brotli(_) | Engine::Gzip(_) => 0,
+        }
+    }
+
     /// To the beginning of a message, which will have about `length` bytes if that is known: a short one needs less
     /// memory and time. It may turn out to be longer or shorter.
     pub fn begin(&mut self, length: Option<u64>) {
@@ -155,6 +163,17 @@ impl Encoder {
         self.write(input, out);
         self.finish(out);
     }
+}
+
+/// What zstd's context takes at a level: those of the table, and between two of them the greater.
+fn zstd_bytes(level: u8) -> usize {
+    let kilobytes = match level {
+        0..=1 => 1_430,
+        2..=3 => 2_150,
+        4..=7 => 3_960,
+        _ => 18_300,
+    };
+    kilobytes * 1_000
 }
 
 /// Encoders between two messages, for one worker: a new one costs more than a short message does.

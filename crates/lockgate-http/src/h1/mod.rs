@@ -52,7 +52,14 @@ pub enum HeadError {
     /// [`Limits::fields`].
     #[error("there are too many fields")]
     TooManyFields,
+    /// Connection has more than [`NOMINATED`] elements.
+    #[error("Connection names too many fields")]
+    TooManyNominated,
 }
+
+/// Elements that Connection may have, empty ones too: an intermediary compares each with every field (RFC 9110 §7.6.1). What
+/// is sent by others than attackers has a handful.
+pub const NOMINATED: usize = 32;
 
 impl HeadError {
     /// What a client is answered (RFC 9110 §15.5, §15.6; RFC 6585 §5).

@@ -6,8 +6,8 @@
 
 use memchr::memchr;
 
-use super::{HeadError, Limits};
-use crate::fields::{Fields, Span};
+use super::{HeadError, Limits, NOMINATED};
+use crate::fields::{Fields, Known, Span};
 use crate::head::{Method, RequestHead, ResponseHead, Version};
 
 /// How far a head, or a trailer section, that is not all there was looked through.
@@ -228,6 +228,7 @@ fn fields(
         match line {
             [b'\r', b'\n', ..] => {
                 fields.hold(&text[..at + 2]);
+                nominated(fields)?;
                 return Ok(Some(at + 2));
             }
             [] | [b'\r'] => return Ok(None),
@@ -263,6 +264,17 @@ fn fields(
     }
 }
 
+/// [`NOMINATED`].
+fn nominated(fields: &Fields) -> Result<(), HeadError> {
+    // So many elements need so many bytes: most values are shorter.
+    let elements = |value: &[u8]| match value.len() < NOMINATED {
+        true => 1,
+        false => 1 + memchr::memchr_iter(b',', value).count(),
+    };
+    let all: usize = fields.values(Known::Connection).map(elements).sum();
+    if all > NOMINATED { Err(HeadError::TooManyNominated) } else { Ok(()) }
+}
+
 /// Whether a text is a token, as methods and the names of fields are (RFC 9110 §5.6.2).
 pub fn is_token(text: &[u8]) -> bool {
     !text.is_empty() && token_length(text) == text.len()
@@ -288,10 +300,16 @@ fn text_length(text: &[u8]) -> Option<usize> {
     let (words, rest) = text.as_chunks::<8>();
     let mut at = 0;
     for word in words {
-        if may_be_control(u64::from_le_bytes(*word))
-            && let Some(found) = word.iter().position(|byte| is_control(*byte))
-        {
-            return Some(at + found);
+        let marks = may_be_controls(u64::from_le_bytes(*word));
+        if marks != 0 {
+            // The first mark is nearly always the end of the line; tabs are marked, too.
+            let first = (marks.trailing_zeros() / 8) as usize;
+            if is_control(word[first]) {
+                return Some(at + first);
+            }
+            if let Some(found) = word.iter().position(|byte| is_control(*byte)) {
+                return Some(at + found);
+            }
         }
         at += 8;
     }
@@ -302,12 +320,13 @@ fn is_control(byte: u8) -> bool {
     byte < b' ' && byte != b'\t' || byte == 0x7f
 }
 
-/// Whether one of eight bytes is below a space, or DEL; it may say so of a tab.
-fn may_be_control(word: u64) -> bool {
+/// Marks in the highest bit of each of eight bytes those that are below a space, or DEL: the lowest mark is right, but for a tab;
+/// those above it may be one too many.
+fn may_be_controls(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGH;
-    below(word, 0x20) | below(word ^ (ONES * 0x7f), 1) != 0
+    below(word, 0x20) | below(word ^ (ONES * 0x7f), 1)
 }
 
 /// The bytes of tokens.

@@ -14,8 +14,23 @@ pub struct Frame<'a> {
     pub stream: u32,
     /// Bytes of its payload, padding included.
     pub length: u32,
-    /// The payload of a [`PRIORITY_UPDATE`], unless it is longer than any of use; of others, nothing.
+    /// The payload of a [`PRIORITY_UPDATE`], and of a server's [`RST_STREAM`], unless it is longer than any of use; of others,
+    /// nothing.
     pub payload: &'a [u8],
+}
+
+/// What a peer sends, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// The header of a frame, or all of one whose payload is kept.
+    Frame(Frame<'a>),
+    /// The next bytes of the field section of the frame before (RFC 9113 §4.3), without padding and priority.
+    Block(&'a [u8]),
+    /// The field section is whole.
+    Whole,
+    /// The frame before says that its stream depends on itself. Codecs may refuse it without decoding its field section
+    /// (RFC 7540 §5.3.1), and the tables of HPACK then differ.
+    DependsOnItself,
 }
 
 /// RFC 9113 §6.1.
@@ -47,6 +62,10 @@ pub const END_STREAM: u8 = 0x1;
 pub const ACK: u8 = 0x1;
 /// The flag of HEADERS and CONTINUATION that ends a field section.
 pub const END_HEADERS: u8 = 0x4;
+/// The flag of DATA, HEADERS and PUSH_PROMISE that puts padding behind, and its length in front.
+const PADDED: u8 = 0x8;
+/// The flag of HEADERS that puts five bytes of priority in front.
+const PRIORITISED: u8 = 0x20;
 
 /// What the error code of a RST_STREAM or GOAWAY is called (RFC 9113 §7).
 pub fn error_name(code: u32) -> Option<&'static str> {
@@ -80,6 +99,7 @@ const LONGEST_KEPT: usize = 4 + 64;
 pub struct Scanner {
     at: At,
     held: Held,
+    of_server: bool,
 }
 
 #[derive(Debug)]
@@ -89,6 +109,14 @@ enum At {
     Header,
     /// The payload of a frame of this header, which is kept.
     Payload(Header),
+    /// So many bytes before the field section of a frame of this header.
+    Front(Header, usize),
+    /// So many bytes of a field section, with padding behind; and whether they are the last.
+    Block {
+        left: u32,
+        padding: u32,
+        last: bool,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -102,17 +130,31 @@ struct Header {
 impl Scanner {
     /// For the bytes of a client, which begin with the preface. Whether it is one is the codec's to see.
     pub fn of_client() -> Self {
-        Self { at: At::Skip(PREFACE), held: Held::default() }
+        Self { at: At::Skip(PREFACE), held: Held::default(), of_server: false }
     }
 
     /// For the bytes of a server.
     pub fn of_server() -> Self {
-        Self { at: At::Header, held: Held::default() }
+        Self { at: At::Header, held: Held::default(), of_server: true }
+    }
+
+    /// Whether the bytes ended within a frame.
+    pub fn is_within_frame(&self) -> bool {
+        !matches!(self.at, At::Header) || self.held.len > 0
     }
 
     /// Looks at the next bytes, which may end anywhere. Calls `each` once for a frame: when its header is complete, or,
     /// where its payload is kept, when that is.
     pub fn scan(&mut self, bytes: &[u8], mut each: impl FnMut(Frame<'_>)) {
+        self.follow(bytes, |seen| {
+            if let Seen::Frame(frame) = seen {
+                each(frame);
+            }
+        });
+    }
+
+    /// The same, and the field sections besides.
+    pub fn follow(&mut self, bytes: &[u8], mut each: impl FnMut(Seen<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.at {
@@ -125,18 +167,44 @@ impl Scanner {
                 At::Header => {
                     let Some(text) = self.held.take(HEADER, &mut rest) else { return };
                     let header = Header::of(text);
-                    let kept = header.kind == PRIORITY_UPDATE && header.length as usize <= LONGEST_KEPT;
-                    if kept && header.length > 0 {
+                    let kept = match header.kind {
+                        PRIORITY_UPDATE => true,
+                        RST_STREAM => self.of_server,
+                        _ => false,
+                    };
+                    let kept = kept && (1..=LONGEST_KEPT).contains(&(header.length as usize));
+                    if kept {
                         self.at = At::Payload(header);
-                    } else {
-                        self.at = behind(header.length);
-                        each(header.with(b""));
+                        continue;
                     }
+                    each(Seen::Frame(header.with(b"")));
+                    self.at = match header.front() {
+                        None => behind(header.length),
+                        Some(0) => header.block(0, 0, &mut each),
+                        // Too short for what its flags say: the codec refuses it.
+                        Some(front) if header.length < front as u32 => behind(header.length),
+                        Some(front) => At::Front(header, front),
+                    };
+                }
+                At::Front(header, front) => {
+                    let Some(text) = self.held.take(front, &mut rest) else { return };
+                    let padding = if header.flags & PADDED != 0 { u32::from(text[0]) } else { 0 };
+                    if header.depends_on_itself(text) {
+                        each(Seen::DependsOnItself);
+                    }
+                    self.at = header.block(front as u32, padding, &mut each);
+                }
+                At::Block { left, padding, last } => {
+                    let (piece, behind_it) = rest.split_at(rest.len().min(left as usize));
+                    rest = behind_it;
+                    each(Seen::Block(piece));
+                    let left = left - piece.len() as u32;
+                    self.at = blocks(left, padding, last, &mut each);
                 }
                 At::Payload(header) => {
                     let Some(payload) = self.held.take(header.length as usize, &mut rest) else { return };
                     self.at = At::Header;
-                    each(header.with(payload));
+                    each(Seen::Frame(header.with(payload)));
                 }
             }
         }
@@ -148,6 +216,17 @@ fn behind(left: u32) -> At {
     if left == 0 { At::Header } else { At::Skip(left) }
 }
 
+/// What follows when so many bytes of a field section are still to come.
+fn blocks(left: u32, padding: u32, last: bool, each: &mut impl FnMut(Seen<'_>)) -> At {
+    if left > 0 {
+        return At::Block { left, padding, last };
+    }
+    if last {
+        each(Seen::Whole);
+    }
+    behind(padding)
+}
+
 impl Header {
     /// Of nine bytes (RFC 9113 §4.1); the reserved bit means nothing.
     fn of(text: &[u8]) -> Self {
@@ -157,6 +236,35 @@ impl Header {
             kind: text[3],
             flags: text[4],
             stream: number(&text[5..9]) & 0x7fff_ffff,
+        }
+    }
+
+    /// How many bytes are before the field section, if the frame has one.
+    fn front(self) -> Option<usize> {
+        let (padded, prioritised) = (self.flags & PADDED != 0, self.flags & PRIORITISED != 0);
+        match self.kind {
+            HEADERS => Some(usize::from(padded) + if prioritised { 5 } else { 0 }),
+            PUSH_PROMISE => Some(usize::from(padded) + 4),
+            CONTINUATION => Some(0),
+            _ => None,
+        }
+    }
+
+    /// Whether what is before the field section names the frame's own stream as the one that it depends on.
+    fn depends_on_itself(self, front: &[u8]) -> bool {
+        let prioritised = self.kind == HEADERS && self.flags & PRIORITISED != 0;
+        let dependency = front.get(front.len().saturating_sub(5)..).and_then(<[u8]>::first_chunk::<4>);
+        // The first bit says whether the dependency is exclusive.
+        prioritised && dependency.is_some_and(|four| u32::from_be_bytes(*four) & 0x7fff_ffff == self.stream)
+    }
+
+    /// The field section behind so many bytes, before so many of padding.
+    fn block(self, front: u32, padding: u32, each: &mut impl FnMut(Seen<'_>)) -> At {
+        let rest = self.length.saturating_sub(front);
+        match rest.checked_sub(padding) {
+            Some(left) => blocks(left, padding, self.flags & END_HEADERS != 0, each),
+            // More padding than payload: the codec refuses it.
+            None => behind(rest),
         }
     }
 
@@ -206,14 +314,14 @@ mod tests {
 
     const PREFACE_TEXT: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-    type Seen = (u8, u8, u32, u32, Vec<u8>);
+    type Told = (u8, u8, u32, u32, Vec<u8>);
 
     fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
         let length = (payload.len() as u32).to_be_bytes();
         [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
     }
 
-    fn seen(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<Seen> {
+    fn seen(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<Told> {
         let mut seen = Vec::new();
         for piece in pieces {
             scanner.scan(piece, |frame| {
@@ -223,7 +331,28 @@ mod tests {
         seen
     }
 
-    fn conversation() -> (Vec<u8>, Vec<Seen>) {
+    /// RFC 7540 §5.3.1: with and without padding, exclusive or not, in any pieces.
+    #[test]
+    fn headers_that_depend_on_their_own_stream_are_told() {
+        let told = |flags: u8, front: &[u8]| {
+            let bytes = frame(HEADERS, END_HEADERS | flags, 5, &[front, &[0x82]].concat());
+            [bytes.len(), 1].map(|step| {
+                let (mut scanner, mut told) = (Scanner::of_server(), false);
+                for piece in bytes.chunks(step) {
+                    scanner.follow(piece, |seen| told |= seen == Seen::DependsOnItself);
+                }
+                told
+            })
+        };
+        let (both, none) = ([true; 2], [false; 2]);
+        assert_eq!(told(PRIORITISED, &[0, 0, 0, 5, 16]), both);
+        assert_eq!(told(PRIORITISED, &[0x80, 0, 0, 5, 16]), both);
+        assert_eq!(told(PRIORITISED | PADDED, &[0, 0, 0, 0, 5, 16]), both);
+        assert_eq!(told(PRIORITISED, &[0, 0, 0, 3, 16]), none);
+        assert_eq!(told(PADDED, &[0]), none);
+    }
+
+    fn conversation() -> (Vec<u8>, Vec<Told>) {
         let update = [&[0, 0, 0, 3][..], b"u=1, i"].concat();
         let bytes = [
             frame(SETTINGS, 0, 0, &[0; 12]),
@@ -251,6 +380,58 @@ mod tests {
             (PING, 0, 0, 8, vec![]),
         ];
         (bytes.concat(), seen)
+    }
+
+    fn sections(mut scanner: Scanner, pieces: &[&[u8]]) -> Vec<(u32, Vec<u8>)> {
+        let (mut sections, mut section, mut of) = (Vec::new(), Vec::new(), 0);
+        for piece in pieces {
+            scanner.follow(piece, |seen| match seen {
+                Seen::Frame(frame) => of = frame.stream,
+                Seen::Block(piece) => section.extend_from_slice(piece),
+                Seen::Whole => sections.push((of, std::mem::take(&mut section))),
+                Seen::DependsOnItself => {}
+            });
+        }
+        assert_eq!(section, b"", "of a section that is not whole");
+        sections
+    }
+
+    /// RFC 9113 §6.2, §6.6, §6.10.
+    #[test]
+    fn field_sections_come_without_padding_and_priority() {
+        let priority = [0, 0, 0, 0, 15];
+        let padded = [&[3][..], &priority, b"section", &[0; 3]].concat();
+        let bytes = [
+            frame(HEADERS, END_HEADERS, 1, b"plain"),
+            frame(HEADERS, PRIORITISED | END_HEADERS, 3, &[&priority[..], b"prioritised"].concat()),
+            frame(HEADERS, PADDED | PRIORITISED | END_HEADERS | END_STREAM, 5, &padded),
+            frame(HEADERS, 0, 7, b"in "),
+            frame(CONTINUATION, 0, 7, b""),
+            frame(CONTINUATION, END_HEADERS, 7, b"parts"),
+            frame(DATA, PADDED, 7, b"\x03data"),
+            frame(PUSH_PROMISE, END_HEADERS, 7, b"\0\0\0\x02pushed"),
+            frame(HEADERS, END_HEADERS, 9, b""),
+            // What the codec refuses: less than the flags say, more padding than payload.
+            frame(HEADERS, PRIORITISED | END_HEADERS, 11, b"123"),
+            frame(HEADERS, PADDED | END_HEADERS, 11, b"\x09short"),
+            frame(HEADERS, END_HEADERS, 13, b"last"),
+        ]
+        .concat();
+        let expected: Vec<(u32, Vec<u8>)> = [
+            (1, "plain"),
+            (3, "prioritised"),
+            (5, "section"),
+            (7, "in parts"),
+            (7, "pushed"),
+            (9, ""),
+            (13, "last"),
+        ]
+        .map(|(stream, section)| (stream, section.as_bytes().to_vec()))
+        .into();
+        for size in [1, 2, 3, 5, 8, 9, 10, 14, 1_000] {
+            let pieces: Vec<_> = bytes.chunks(size).collect();
+            assert_eq!(sections(Scanner::of_server(), &pieces), expected, "{size}");
+        }
     }
 
     /// RFC 9113 §4.1, §6; RFC 9218 §7.1.
@@ -286,7 +467,11 @@ mod tests {
         assert_eq!(seen(Scanner::of_server(), &[&ping[..HEADER]]), [(PING, 0, 0, 8, vec![])]);
         let empty = frame(PRIORITY_UPDATE, 0, 0, b"");
         assert_eq!(seen(Scanner::of_server(), &[&empty]), [(PRIORITY_UPDATE, 0, 0, 0, vec![])]);
-        // One that is kept, with the last of its payload.
+        // One that is kept, with the last of its payload: of a server a reset is.
+        let reset = frame(RST_STREAM, 0, 5, &[0, 0, 0, 7]);
+        assert_eq!(seen(Scanner::of_server(), &[&reset[..12]]), []);
+        assert_eq!(seen(Scanner::of_server(), &[&reset]), [(RST_STREAM, 0, 5, 4, vec![0, 0, 0, 7])]);
+        assert_eq!(seen(Scanner::of_client(), &[PREFACE_TEXT, &reset])[0].4, []);
         let update = frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=0");
         assert_eq!(seen(Scanner::of_server(), &[&update[..update.len() - 1]]), []);
         assert_eq!(seen(Scanner::of_server(), &[&update]).len(), 1);

@@ -15,9 +15,9 @@ pub mod section;
 /// Why a field section is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// One that must be there is not, or one is there that has no place in such a request (RFC 9113 §8.3.1, §8.5;
-    /// RFC 8441 §4).
-    #[error("the pseudo-header fields are not those of a request")]
+    /// One that must be there is not, or one is there that has no place in such a head, or in trailers (RFC 9113 §8.1,
+    /// §8.3, §8.5; RFC 8441 §4).
+    #[error("the pseudo-header fields are not those that belong there")]
     PseudoFields,
     /// No token (RFC 9110 §9.1).
     #[error(":method is malformed")]

@@ -1,9 +1,10 @@
 //! HPACK (RFC 7541): the heads of HTTP/2 as bytes, both ways, without IO.
 //!
 //! [`Decoder`] takes apart what a peer has made: what it may cost is bounded by the length of the block and by the size of
-//! the dynamic table, whatever the bytes are. [`Encoder`] makes blocks for who says much the same again and again.
+//! the dynamic table, whatever the bytes are. [`Account`] says what they amount to and decodes nothing. [`Encoder`] makes blocks for who says much the same again and again.
 //! Neither knows what a field means.
 
+mod account;
 mod decode;
 mod encode;
 mod huffman;
@@ -12,6 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use account::{Account, Section};
 pub use decode::Decoder;
 pub use encode::Encoder;
 

@@ -1,5 +1,6 @@
 //! Binding: who shares an address, who may not, and what is found out about those who connect.
 
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 
@@ -145,6 +146,42 @@ fn options_that_the_kernel_has_are_taken() {
     assert_eq!(bind(&any_port(), &options, 2).unwrap().sockets.len(), 2);
 }
 
+#[test]
+fn a_least_ttl_drops_openings_and_spares_handshakes_that_have_begun() {
+    // With it a handshake is over, for the listener, with the first data: it can begin before and end after.
+    let options = Options { defer_accept: Some(Duration::from_secs(60)), ..PLAIN };
+    for ip in ["127.0.0.1:0", "[::1]:0"] {
+        run(async {
+            // A host without IPv6 still has IPv4.
+            let Ok(bound) = bind(&Address::Ip(ip.parse().unwrap()), &options, 1) else { return };
+            let ip = ip_of(&bound);
+            let listener = &listeners(bound, Family::Tcp)[0];
+            let mut before = TcpStream::connect(ip).unwrap();
+            assert!(listener.accept().unwrap().is_none());
+            listener.refuse_by_ttl().unwrap();
+            let after =
+                socket2::Socket::new(Domain::for_address(ip), Type::STREAM.nonblocking(), None).unwrap();
+            after.connect(&ip.into()).unwrap_err();
+
+            before.write_all(b"first").unwrap();
+            let accepted = loop {
+                if let Some((fd, peer)) = listener.accept().unwrap() {
+                    assert_eq!(peer, Peer::Ip(before.local_addr().unwrap()));
+                    break fd;
+                }
+            };
+            before.write_all(b", then more").unwrap();
+            let mut accepted = TcpStream::from(accepted);
+            accepted.set_nonblocking(false).unwrap();
+            let mut data = [0; 16];
+            accepted.read_exact(&mut data).unwrap();
+            assert_eq!(&data, b"first, then more");
+            assert_eq!(after.peer_addr().unwrap_err().kind(), io::ErrorKind::NotConnected);
+            assert!(listener.accept().unwrap().is_none(), "the other's SYN was dropped");
+        });
+    }
+}
+
 fn unix(folder: &tempfile::TempDir) -> (PathBuf, Address) {
     let path = folder.path().join("lockgate.sock");
     (path.clone(), Address::Unix(path))
@@ -241,4 +278,35 @@ fn an_ipv4_address_within_ipv6_is_ipv4() {
 fn a_foreign_listener_for_ipv4_keeps_its_port_from_a_listener_of_every_address() {
     let foreign = TcpListener::bind("0.0.0.0:0").unwrap();
     assert_eq!(refusal(&Address::All(foreign.local_addr().unwrap().port())), io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn a_trial_finds_what_binding_would_and_leaves_nothing() {
+    let tried = |address: &Address, trial| try_bind(address, trial).map_err(|error| error.kind());
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = Address::Ip(other.local_addr().unwrap());
+    assert_eq!(tried(&taken, Trial::Address), Ok(()));
+    assert_eq!(tried(&taken, Trial::Port), Err(io::ErrorKind::AddrInUse));
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| Address::Unix(folder.path().join(name));
+    let bound = bind(&any_port(), &PLAIN, 2).unwrap();
+    let ours = Address::Ip(ip_of(&bound));
+    assert_eq!(tried(&ours, Trial::Address), Ok(()));
+    assert_eq!(tried(&ours, Trial::Port), Err(io::ErrorKind::AddrInUse), "our own sockets share their port");
+    // A documentation address (RFC 5737) is nobody's.
+    let foreign = Address::Ip("192.0.2.1:443".parse().unwrap());
+    assert_eq!(tried(&foreign, Trial::Address), Err(io::ErrorKind::AddrNotAvailable));
+    for trial in [Trial::Address, Trial::Port] {
+        assert_eq!(tried(&Address::All(0), trial), Ok(()));
+        assert_eq!(tried(&path("a.sock"), trial), Ok(()));
+        assert_eq!(tried(&path("missing/a.sock"), trial), Err(io::ErrorKind::NotFound));
+    }
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    assert_eq!(tried(&path("file"), Trial::Address), Err(io::ErrorKind::AddrInUse));
+    let served = UnixListener::bind(folder.path().join("served.sock")).unwrap();
+    assert_eq!(tried(&path("served.sock"), Trial::Address), Ok(()));
+    assert_eq!(tried(&path("served.sock"), Trial::Port), Err(io::ErrorKind::AddrInUse));
+    drop(served);
+    assert_eq!(tried(&path("served.sock"), Trial::Port), Ok(()), "one that is left over is replaced");
+    assert!(!folder.path().join("a.sock").exists());
 }

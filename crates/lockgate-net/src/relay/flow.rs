@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::bulk::Bulk;
-use super::habits::{Habits, LastRead};
 use super::meter::Meter;
 use super::read_size::ReadSize;
 use super::{Buffers, Side, Tap};
+use crate::acknowledge::{Habits, Pauses};
 use crate::shape::{Line, Shaper};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
@@ -48,8 +48,8 @@ pub(super) struct Lane<'a> {
     pub(super) moved: &'a Cell<u64>,
     /// What has moved the other way.
     pub(super) answered: u64,
-    /// Those of the endpoint, when it is the source, and what it was sent so far.
-    pub(super) habits: Option<(&'a Habits, u64)>,
+    /// Those of the endpoint, when it is the source.
+    pub(super) habits: Option<&'a Habits>,
     /// Whether the other direction has ended.
     pub(super) last: bool,
     /// Whether the source has broken already, so that its end may not be the whole.
@@ -99,7 +99,7 @@ pub(super) struct Flow {
     full_reads: u8,
     small_splices: u8,
     no_splice: bool,
-    last_read: LastRead,
+    pauses: Pauses,
 }
 
 impl Flow {
@@ -198,8 +198,8 @@ impl Flow {
         let held_for = shaper.take_waited();
         if held_for > 0 {
             lane.meter.held_for.set(lane.meter.held_for.get() + held_for);
-            // A pause that we have made says nothing about the endpoint.
-            self.last_read = LastRead::default();
+            // A pause that we have made says nothing about the source.
+            self.pauses.forget();
         }
         Poll::Ready(Ok(allowed.min(left)))
     }
@@ -232,8 +232,12 @@ impl Flow {
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
         let allowed = ready!(self.poll_allowed(cx, lane))?;
-        let read = poll_read(cx, lane, self.read_size, allowed);
+        let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed);
         if read.is_pending() {
+            if lane.from.session.is_some() && lane.moved.get() == 0 {
+                // So far there was TLS's own: what it is followed by may wait.
+                lane.from.socket.await_rest();
+            }
             self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
         }
         match ready!(read).map_err(Fault::Source)? {
@@ -361,7 +365,7 @@ impl Flow {
         self.small_splices = 0;
     }
 
-    /// Learns from a read whether to splice, and whether the endpoint waits for acknowledgements.
+    /// Learns from a read whether to splice, and whether the source waits for acknowledgements.
     fn note_read(&mut self, full: bool, lane: &Lane<'_>) {
         if full {
             self.full_reads = self.full_reads.saturating_add(1);
@@ -377,8 +381,8 @@ impl Flow {
             return;
         }
         self.full_reads = 0;
-        if let Some((habits, asked)) = lane.habits.filter(|_| lane.from.socket.family() == Family::Tcp) {
-            self.last_read.note(&lane.from.socket, habits, asked);
+        if lane.from.socket.family() == Family::Tcp {
+            self.pauses.note(&lane.from.socket, lane.habits);
         }
     }
 

@@ -1,5 +1,6 @@
 //! How much one read of a direction asks for.
 
+use crate::memory::{self, Level};
 use crate::tls::record::{MAX_OVERHEAD, MAX_PLAINTEXT};
 
 /// Starts at 64 KB, doubles up to 256 KB while reads fill it and the sink takes all of it, and halves down to 32 KB
@@ -27,6 +28,11 @@ impl ReadSize {
     /// Bytes to read where the source speaks TLS, those of a cut record included.
     pub(super) fn wire(self) -> usize {
         self.0 * RECORD
+    }
+
+    /// The same, or the least while memory is scarce.
+    pub(super) fn as_memory_allows(self) -> Self {
+        if memory::level() == Level::Easy { self } else { Self(Self::LEAST) }
     }
 
     /// A read was filled, and the sink took it.

@@ -4,7 +4,6 @@ mod shaped;
 
 use std::future::Future;
 
-use super::habits::STALLS;
 use super::*;
 use crate::tls::handshake::tests::{
     Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets, pair,
@@ -768,16 +767,40 @@ fn early_data_and_an_early_close_need_no_read() {
     });
 }
 
+/// Pieces and whole messages look alike to a relay: it asks where an endpoint is known to pause.
 #[test]
-fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements_only() {
-    let habits = Habits::default();
-    for _ in 0..STALLS {
-        assert!(!habits.stalls());
-        habits.stalled();
-    }
-    assert!(habits.stalls());
-    (0..300).for_each(|_| habits.stalled());
-    assert!(habits.stalls(), "the count stays at its end");
+fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
+    run(async {
+        let mut bench = Bench::plain(tcp_sockets);
+        send_all(&bench.client, b"question").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        send_all(&bench.origin, b"answer").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(receive_some(&bench.client).await.unwrap(), b"answer");
+        assert!(bench.relay.up.socket.acknowledged() == 0 && bench.relay.down.socket.acknowledged() == 0);
+        (0..8).for_each(|_| bench.habits.stalled());
+        send_all(&bench.origin, b" in two").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(receive_some(&bench.client).await.unwrap(), b" in two");
+        assert!(bench.relay.up.socket.acknowledged() == 1 && bench.relay.down.socket.acknowledged() == 0);
+    });
+}
+
+/// A client with Nagle's algorithm on holds its first request back until the end of its handshake is acknowledged.
+#[test]
+fn before_the_first_data_tls_is_acknowledged_at_once() {
+    run(async {
+        let Pair { client: mut tls_client, session, .. } = settled_pair(TLS13_TERMS);
+        let mut bench = Bench::new(tcp_sockets, Some(session), None, Preface::default());
+        let request = tls_client.protect(b"request");
+        send_all(&bench.client, &request[..7]).await;
+        while bench.relay.down.socket.acknowledged() == 0 {
+            assert!(bench.poll_until_idle(1).await.is_none());
+        }
+        send_all(&bench.client, &request[7..]).await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(receive_some(&bench.origin).await.unwrap(), b"request");
+    });
 }
 
 #[test]

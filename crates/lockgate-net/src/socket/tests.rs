@@ -134,3 +134,75 @@ fn who_was_accepted_and_has_heard_nothing_waits_for_the_first_word() {
         assert_eq!(poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(), 4);
     });
 }
+
+/// What a peer with Nagle's algorithm on (RFC 896) waits for before it sends the rest.
+#[test]
+fn a_reader_that_waits_for_the_rest_leaves_no_delayed_acknowledgement() {
+    run(async {
+        let (near, mut far) = accepted(b"question");
+        let (mut room, mut answer) = ([0; 64], [0; 6]);
+        let read = async |room: &mut [u8]| poll_fn(|cx| near.poll_recv(cx, room)).await.unwrap();
+        near.acknowledge_now();
+        assert!(near.acknowledged() == 0, "nothing was read");
+        read(&mut room).await;
+        poll_fn(|cx| near.poll_send(cx, b"answer")).await.unwrap();
+        near.acknowledge_now();
+        assert!(near.acknowledged() == 0, "the answer has carried it");
+        far.read_exact(&mut answer).unwrap();
+        far.write_all(b"half").unwrap();
+        read(&mut room).await;
+        near.acknowledge_now();
+        assert!(near.acknowledged() > 0 && rustix::net::sockopt::tcp_quickack(&near).unwrap());
+    });
+}
+
+#[test]
+fn a_reset_is_seen_behind_data_that_nobody_reads() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(b"unread").unwrap();
+        near.readable().await.unwrap();
+        let mut far = Some(far);
+        poll_fn(|cx| {
+            let gone = near.poll_gone(cx);
+            // Only now: it is to be woken by this.
+            if let Some(far) = far.take() {
+                rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+            }
+            gone
+        })
+        .await;
+    });
+}
+
+#[test]
+fn waiting_for_a_reset_loses_nothing_of_what_was_heard() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        far.write_all(b"unread").unwrap();
+        near.readable().await.unwrap();
+        assert!(near.poll_gone(&mut nobody()).is_pending());
+        assert!(near.poll_readable(&mut nobody()).is_ready() && !near.is_quiet());
+        let mut room = [0; 3];
+        for part in [b"unr", b"ead"] {
+            assert_eq!(poll_fn(|cx| near.poll_recv(cx, &mut room)).await.unwrap(), 3);
+            assert_eq!(&room, part);
+        }
+        assert!(near.is_quiet());
+    });
+}
+
+#[test]
+fn a_socket_that_was_bounded_while_memory_was_scarce_has_its_share_again_later() {
+    run(async {
+        let (near, _far) = dialled().await;
+        let shares = [64 * 1024, 16 * 1024, 1 << 20];
+        let after = |share| {
+            near.bound(share);
+            near.unsent.get()
+        };
+        assert_eq!(shares.map(after), shares);
+        near.limit_unsent(32 * 1024);
+        assert_eq!(shares.map(after), [32 * 1024, 16 * 1024, 32 * 1024], "its owner's limit holds");
+    });
+}

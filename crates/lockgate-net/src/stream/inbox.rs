@@ -3,12 +3,13 @@
 //! While bytes are worked on they stand in a block that the worker lends; a connection that waits for more gives it
 //! back and keeps what it has in memory of that size, mostly none.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::{READ, Sealing};
+use crate::memory::{self, Level};
 
 /// What must be free behind what is held before a read: the longest TLS record, and more.
 const ROOM: usize = 32 * 1024;
@@ -25,6 +26,8 @@ const TEXT: usize = 16 * 1024;
 /// The blocks of one worker, and buffers for text that is to be sent.
 pub struct Blocks {
     free: RefCell<Vec<Box<[u8]>>>,
+    /// The fewest that were free since they were tidied last: so many were of no use.
+    unused: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
     pub(crate) sealing: RefCell<Sealing>,
 }
@@ -32,7 +35,12 @@ pub struct Blocks {
 impl Blocks {
     /// None yet; they are made when they are needed.
     pub fn new() -> Rc<Self> {
-        Rc::new(Self { free: RefCell::default(), texts: RefCell::default(), sealing: Sealing::new() })
+        Rc::new(Self {
+            free: RefCell::default(),
+            unused: Cell::new(0),
+            texts: RefCell::default(),
+            sealing: Sealing::new(),
+        })
     }
 
     /// Lends an empty buffer for text.
@@ -51,14 +59,35 @@ impl Blocks {
 
     fn take(&self) -> Box<[u8]> {
         // The one used last is in the cache.
-        self.free.borrow_mut().pop().unwrap_or_else(|| vec![0; BLOCK].into())
+        let mut free = self.free.borrow_mut();
+        let Some(block) = free.pop() else { return vec![0; BLOCK].into() };
+        self.unused.set(self.unused.get().min(free.len()));
+        memory::lend(BLOCK.cast_signed());
+        block
     }
 
     fn give(&self, block: Box<[u8]>) {
         let mut free = self.free.borrow_mut();
-        if free.len() < KEPT {
+        let kept = if memory::level() == Level::Easy { KEPT } else { 1 };
+        if free.len() < kept {
+            memory::lend(-BLOCK.cast_signed());
             free.push(block);
         }
+    }
+
+    /// Keeps no more for later than what is used all the time.
+    pub fn shrink(&self) {
+        self.free.borrow_mut().truncate(1);
+        self.texts.take();
+    }
+
+    /// Keeps no more for later than what was used since this was done last.
+    pub fn tidy(&self) {
+        let mut free = self.free.borrow_mut();
+        // Those at the front were used longest ago.
+        let unused = self.unused.get().min(free.len().saturating_sub(1));
+        free.drain(..unused);
+        self.unused.set(free.len());
     }
 }
 

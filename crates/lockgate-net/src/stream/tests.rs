@@ -278,3 +278,25 @@ fn no_more_is_taken_from_the_socket_than_is_allowed() {
         });
     }
 }
+
+#[test]
+fn blocks_that_were_not_used_for_a_while_go() {
+    let blocks = Blocks::new();
+    let use_at_once = |count: usize| {
+        let filled = |_| {
+            let mut inbox = Inbox::new(&blocks);
+            inbox.extend(b"held");
+            inbox
+        };
+        drop((0..count).map(filled).collect::<Vec<_>>());
+    };
+    let left = || {
+        blocks.tidy();
+        format!("{blocks:?}")
+    };
+    use_at_once(10);
+    assert_eq!(left(), "Blocks { free: 10 }");
+    use_at_once(4);
+    assert_eq!(left(), "Blocks { free: 4 }");
+    assert_eq!([left(), left()], ["Blocks { free: 1 }"; 2], "one is always at hand");
+}

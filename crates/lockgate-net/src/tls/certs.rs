@@ -34,6 +34,14 @@ impl CertFiles {
     pub fn of(cert: impl Into<PathBuf>) -> Self {
         Self { cert: cert.into(), key: None, ocsp: None }
     }
+
+    /// Whether the file holds certificates of authorities only, and no key is in it or beside it: a file to verify
+    /// others with, which a pattern such as `/etc/tls/*.pem` finds too.
+    pub fn are_authorities(&self) -> bool {
+        let Ok(file) = PemFile::read(&self.cert) else { return false };
+        let has_no_key = matches!(private_key::find(self, &file), Err(CertError::NoKey { .. }));
+        has_no_key && x509::are_authorities(&file.certificates, &self.cert)
+    }
 }
 
 /// A certificate with its chain and key, ready to be shown to clients.
@@ -61,7 +69,8 @@ impl Certificate {
     /// # Errors
     /// See [`CertError`]. A certificate that has expired is no error: see [`Certificate::warnings`].
     pub fn load(files: &CertFiles) -> Result<Self, CertError> {
-        Parts::read(files)?.join(|_| None)
+        let first = |errors: Vec<CertError>| errors.into_iter().next().expect("a failure has an error");
+        Parts::read(files).map_err(first)?.join(|_| None)
     }
 
     /// The chain and its key.
@@ -191,41 +200,35 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn read(files: &CertFiles) -> Result<Self, CertError> {
+    /// Reads all files of a certificate.
+    ///
+    /// # Errors
+    /// What is wrong with each of them: at least one.
+    pub(super) fn read(files: &CertFiles) -> Result<Self, Vec<CertError>> {
         // Stamps are taken before reading: a change in between then looks like one, not like none.
         let mut stamps = vec![stamped(&files.cert)];
-        let file = PemFile::read(&files.cert)?;
-        let chain = file.require_certificates(&files.cert)?.to_vec();
-        let parsed = x509::parse_chain(&chain, &files.cert)?;
-        let (leaf, mut warnings) = (&parsed[0], x509::chain_warnings(&parsed, &files.cert));
-        let facts = Facts::of(leaf, &files.cert)?;
-        let chain_keys = parsed.iter().map(|parsed| parsed.public_key().raw.to_vec()).collect();
-
-        let (key_path, keys) = private_key::find(files, &file)?;
+        stamps.extend(files.ocsp.iter().map(|path| stamped(path)));
+        let file = PemFile::read(&files.cert);
+        let keys = match (&files.key, &file) {
+            (Some(path), _) => private_key::named(path, &files.cert).map(Some),
+            (None, Ok(file)) => private_key::find(files, file).map(Some),
+            // The key may be in the file that cannot be read.
+            (None, Err(_)) => Ok(None),
+        };
+        let shown = file.and_then(|file| Shown::of(file, &files.cert));
+        let ocsp = files.ocsp.as_deref().map(read_ocsp).transpose();
+        let (shown, (key_path, keys), ocsp) = match (shown, keys, ocsp) {
+            (Ok(shown), Ok(Some(keys)), Ok(ocsp)) => (shown, keys, ocsp),
+            (shown, keys, ocsp) => {
+                return Err([shown.err(), keys.err(), ocsp.err()].into_iter().flatten().collect());
+            }
+        };
+        let Shown { chain, facts, chain_keys, mut warnings } = shown;
         if key_path != files.cert {
             stamps.push(stamped(&key_path));
         }
         warnings.extend(private_key::readable_by_others(&key_path));
-
-        let mut answer = None;
-        if let Some(path) = &files.ocsp {
-            stamps.push(stamped(path));
-            let bytes = pem::read_bytes(path)?;
-            let answers =
-                ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp { path: path.clone(), reason })?;
-            answer = Some((bytes, answers));
-        }
-        Ok(Self {
-            files: files.clone(),
-            facts,
-            chain_keys,
-            keys,
-            key_path,
-            ocsp: answer,
-            warnings,
-            stamps,
-            chain,
-        })
+        Ok(Self { files: files.clone(), chain, facts, chain_keys, keys, key_path, ocsp, warnings, stamps })
     }
 
     pub(super) fn public_key(&self) -> &[u8] {
@@ -274,6 +277,31 @@ impl Parts {
         let owner = publics.iter().find_map(|public| owner_of(public));
         CertError::Mismatch { cert: self.files.cert.clone(), key: self.key_path.clone(), owner }
     }
+}
+
+/// What clients are shown, before it is known whether there is a key.
+struct Shown {
+    chain: Vec<CertificateDer<'static>>,
+    facts: Facts,
+    chain_keys: Vec<Vec<u8>>,
+    warnings: Vec<Warning>,
+}
+
+impl Shown {
+    fn of(file: PemFile, path: &Path) -> Result<Self, CertError> {
+        let chain = file.require_certificates(path)?.to_vec();
+        let parsed = x509::parse_chain(&chain, path)?;
+        let (facts, warnings) = (Facts::of(&parsed[0], path)?, x509::chain_warnings(&parsed, path));
+        let chain_keys = parsed.iter().map(|parsed| parsed.public_key().raw.to_vec()).collect();
+        Ok(Self { facts, chain_keys, warnings, chain })
+    }
+}
+
+fn read_ocsp(path: &Path) -> Result<(Vec<u8>, Vec<ocsp::Answer>), CertError> {
+    let bytes = pem::read_bytes(path)?;
+    let answers =
+        ocsp::parse(&bytes).map_err(|reason| CertError::BadOcsp { path: path.to_owned(), reason })?;
+    Ok((bytes, answers))
 }
 
 fn stamped(path: &Path) -> (PathBuf, Option<Stamp>) {

@@ -10,8 +10,8 @@ use rustls::client::UnbufferedClientConnection;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{
-    AlertDescription, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, PeerIncompatible,
-    ProtocolVersion,
+    AlertDescription, CertificateError, CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind,
+    PeerIncompatible, ProtocolVersion,
 };
 
 use super::client::{Connector, ConnectorError};
@@ -67,7 +67,7 @@ pub enum HandshakeError {
     #[error("peer closed during the handshake")]
     Closed,
     /// TLS could not agree, or the peer did not prove who it is.
-    #[error("{0}")]
+    #[error("{}", shown(.0))]
     Tls(#[from] Error),
     /// The endpoint has no name that a certificate could be checked against.
     #[error(transparent)]
@@ -91,6 +91,16 @@ impl HandshakeError {
             Self::Name(_) => "other",
             Self::Tls(error) => reason(error),
         }
+    }
+}
+
+/// As rustls says it, but for what only its source explains.
+fn shown(error: &Error) -> String {
+    match error {
+        Error::InvalidCertificate(CertificateError::Other(other)) if verify::is_old_version(other) => {
+            "the peer's certificate is X.509 version 1 or 2; version 3 is needed".to_owned()
+        }
+        error => error.to_string(),
     }
 }
 
@@ -132,8 +142,22 @@ pub async fn accept(
     acceptor: &Acceptor,
     received: Vec<u8>,
 ) -> Result<Established, HandshakeError> {
+    accept_in_turn(socket, acceptor, received, async || ()).await
+}
+
+/// The same. Before a flight is computed, `place` is waited for; what it gives is dropped while the client is waited for.
+///
+/// # Errors
+/// As [`accept`].
+pub async fn accept_in_turn<P>(
+    socket: &Socket,
+    acceptor: &Acceptor,
+    received: Vec<u8>,
+    place: impl AsyncFn() -> P,
+) -> Result<Established, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
     let mut wire = Wire::new(socket, received);
+    let mut held = Some(place().await);
     loop {
         // After a failure rustls hands out what it has to send, the alert at its end, and must not read on.
         if wire.failed.is_some() && !connection.wants_write() {
@@ -141,10 +165,18 @@ pub async fn accept(
         }
         let status = connection.process_tls_records(&mut wire.incoming);
         let (used, step) = absorb(status, &mut wire.outgoing, &mut wire.rest);
+        let waits = matches!(step, Step::NeedMore);
+        if waits {
+            held = None;
+        }
         if let Turn::Finished = wire.turn(used, step).await? {
             break;
         }
+        if waits {
+            held = Some(place().await);
+        }
     }
+    drop(held);
     let negotiated = negotiated(&connection)?;
     // What is unsent in TLS 1.3 are tickets: they share the packet of the first answer.
     if negotiated.version != TLS13 {
@@ -293,7 +325,15 @@ impl<'a> Wire<'a> {
             return Err(HandshakeError::TooLong);
         }
         self.incoming.resize(start + READ, 0);
-        let received = poll_fn(|cx| self.socket.poll_recv(cx, &mut self.incoming[start..])).await;
+        let received = poll_fn(|cx| {
+            let received = self.socket.poll_recv(cx, &mut self.incoming[start..]);
+            if received.is_pending() {
+                // What came was not the whole of a flight.
+                self.socket.await_rest();
+            }
+            received
+        });
+        let received = received.await;
         self.incoming.truncate(start + received.as_ref().map_or(0, |&n| n));
         self.received += (self.incoming.len() - start) as u64;
         if received? == 0 { Err(HandshakeError::Closed) } else { Ok(()) }

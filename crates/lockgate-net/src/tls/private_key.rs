@@ -91,12 +91,16 @@ impl fmt::Display for KeyKind {
 /// A file and the private keys in it.
 pub(super) type Keys = (PathBuf, Vec<Arc<dyn SigningKey>>);
 
+/// The keys in the file that was named for those of `cert`.
+pub(super) fn named(path: &Path, cert: &Path) -> Result<Keys, CertError> {
+    let missing = || CertError::NoKey { cert: cert.to_owned(), looked: vec![path.to_owned()] };
+    keys_of(&PemFile::read(path)?, path)?.ok_or_else(missing)
+}
+
 /// The file that has the private key, and the keys in it.
 pub(super) fn find(files: &CertFiles, cert: &PemFile) -> Result<Keys, CertError> {
     if let Some(path) = &files.key {
-        let file = PemFile::read(path)?;
-        return keys_of(&file, path)?
-            .ok_or_else(|| CertError::NoKey { cert: files.cert.clone(), looked: vec![path.clone()] });
+        return named(path, &files.cert);
     }
     if let Some(found) = keys_of(cert, &files.cert)? {
         return Ok(found);

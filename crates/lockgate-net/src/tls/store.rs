@@ -74,7 +74,7 @@ impl Store {
         for (files, result) in load_all(&sources.all, &[]) {
             match result {
                 Ok(certificate) => loaded.push(certificate),
-                Err(error) => errors.push(TlsSetupError::Certificate { files, error }),
+                Err(found) => errors.extend(found.into_iter().map(failed(&files))),
             }
         }
         if !errors.is_empty() {
@@ -109,9 +109,9 @@ impl Store {
                     }
                     loaded.push(new);
                 }
-                Err(error) => {
+                Err(found) => {
                     loaded.extend(old.cloned());
-                    report.failed.push(TlsSetupError::Certificate { files, error });
+                    report.failed.extend(found.into_iter().map(failed(&files)));
                 }
             }
         }
@@ -278,11 +278,11 @@ fn insert(list: &mut Vec<Arc<Certificate>>, cert: &Arc<Certificate>, name: &str)
     None
 }
 
+/// A certificate, or everything that is wrong with its files.
+type Loaded = Result<Arc<Certificate>, Vec<CertError>>;
+
 /// Loads every entry; one whose files are as they were is taken over from `before`.
-fn load_all(
-    sources: &[CertFiles],
-    before: &[Arc<Certificate>],
-) -> Vec<(CertFiles, Result<Arc<Certificate>, CertError>)> {
+fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFiles, Loaded)> {
     enum Read {
         Kept(Arc<Certificate>),
         Fresh(Box<Parts>),
@@ -304,11 +304,15 @@ fn load_all(
         owners.entry(public.to_vec()).or_insert_with(|| files.cert.clone());
     }
     let owner_of = |public: &[u8]| owners.get(public).cloned();
-    let finish = |read: Result<Read, CertError>| match read? {
+    let finish = |read: Result<Read, Vec<CertError>>| match read? {
         Read::Kept(cert) => Ok(cert),
-        Read::Fresh(parts) => parts.join(owner_of).map(Arc::new),
+        Read::Fresh(parts) => parts.join(owner_of).map(Arc::new).map_err(|error| vec![error]),
     };
     all.into_iter().map(|(files, read)| (files, finish(read))).collect()
+}
+
+fn failed(files: &CertFiles) -> impl Fn(CertError) -> TlsSetupError {
+    move |error| TlsSetupError::Certificate { files: files.clone(), error }
 }
 
 fn by_files(all: &[Arc<Certificate>]) -> HashMap<&CertFiles, &Arc<Certificate>> {

@@ -62,6 +62,11 @@ pub(super) fn parse_chain<'a>(
     chain.iter().enumerate().map(parse).collect()
 }
 
+/// Whether there are certificates, and each says that it is an authority's (RFC 5280 §4.2.1.9).
+pub(super) fn are_authorities(chain: &[CertificateDer<'static>], path: &Path) -> bool {
+    parse_chain(chain, path).is_ok_and(|all| !all.is_empty() && all.iter().all(|one| one.is_ca()))
+}
+
 /// What clients may stumble over when they look for a path to a root.
 pub(super) fn chain_warnings(chain: &[X509Certificate<'_>], path: &Path) -> Vec<Warning> {
     let mut warnings = Vec::new();

@@ -2,39 +2,12 @@
 //!
 //! Authorization and Cookie have no place here: what is not in the record cannot be written.
 //!
-//! # The line
-//! Fields in this order; one that does not apply is left out. Sizes are bytes of bodies, durations are seconds.
-//!
-//! | field | meaning |
-//! |---|---|
-//! | `time` | when the request's first byte came, ISO 8601 in UTC with milliseconds |
-//! | `id` | the request's id, the one that the origin is told |
-//! | `trace_id` | the trace that it is a part of, if it is of one (W3C Trace Context) |
-//! | `connection` | the connection's id, as in the line of a relayed connection |
-//! | `listener` | the address that accepted it, as configured |
-//! | `client`, `client_port` | the true client's address, after PROXY and forwarding fields of those who are trusted |
-//! | `peer`, `peer_port` | who connected to us |
-//! | `user` | who proved to be that user |
-//! | `method`, `scheme`, `host`, `target` | what was asked for; the target as it came, of more than 8 KB the beginning and `…` |
-//! | `protocol` | the version of HTTP towards the client |
-//! | `status` | of the answer; 499 if the client left before there was one |
-//! | `received_bytes`, `sent_bytes` | bodies, from and to downstream |
-//! | `duration_seconds` | from the request's first byte to the answer's last |
-//! | `wait_seconds` | until an endpoint was chosen and free: routing, guards, queue |
-//! | `connect_seconds` | connecting to it, retries included; none with an idle connection |
-//! | `first_byte_seconds` | from then to the first byte of its answer |
-//! | `body_seconds` | from there to the end |
-//! | `site`, `route`, `pool`, `endpoint` | who served it |
-//! | `reused` | whether that was an idle connection |
-//! | `retries` | how often it was sent again, if it was |
-//! | `cause`, `side`, `detail` | what went wrong, if something did: [`Cause`], [`Side`], and more for people |
-//! | `tls_version`, `cipher`, `alpn`, `sni`, `resumed`, `client_cn` | of the connection |
-//! | `referer`, `user_agent` | as the client sent them |
+//! The fields of the line, in their order: [`super::reference::EXCHANGE`]. One that does not apply is left out.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::line::{Fields, Json, Logfmt, Syntax, key, shown, write_ip, write_number};
+use super::line::{Fields, Json, Logfmt, Syntax, key, write_ip, write_number};
 use super::stamp::Stamps;
 use super::{Address, Cause, Format, MaskIp, Side};
 use crate::escape::{self, Space};
@@ -64,6 +37,8 @@ pub struct Exchange<'a> {
     pub request: Request<'a>,
     /// Of the answer, or [`CLIENT_LEFT`].
     pub status: u16,
+    /// Of a call of gRPC, how it has ended.
+    pub grpc_status: Option<u16>,
     /// Bytes of the request's body.
     pub received: u64,
     /// Bytes of the answer's body.
@@ -157,6 +132,8 @@ pub struct Upstream<'a> {
     pub endpoint: Option<&'a str>,
     /// Whether it went over a connection that had served others before.
     pub reused: bool,
+    /// The endpoints that were tried before, in vain, with commas between them; empty for none.
+    pub tried: &'a str,
     /// How often the request was sent again.
     pub retries: u32,
 }
@@ -175,7 +152,9 @@ pub struct Failure<'a> {
 impl Exchange<'_> {
     /// Whether it is logged whatever the sample: something went wrong, here or at the origin.
     pub fn is_error(&self) -> bool {
-        self.status >= 500 || self.failure.is_some()
+        // Of gRPC: UNKNOWN, DEADLINE_EXCEEDED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+        let broken = matches!(self.grpc_status, Some(2 | 4 | 13..=15));
+        self.status >= 500 || broken || self.failure.is_some()
     }
 
     /// Appends its line; allocates only when `out` must grow. No peer can make a line longer than some 70 KB.
@@ -223,9 +202,15 @@ impl Exchange<'_> {
             fields.some_text(key!("pool"), upstream.pool);
             fields.some_text(key!("endpoint"), upstream.endpoint);
             fields.yes_or_no(key!("reused"), upstream.reused);
+            if !upstream.tried.is_empty() {
+                fields.text(key!("tried"), upstream.tried);
+            }
             if upstream.retries > 0 {
                 fields.number(key!("retries"), u64::from(upstream.retries));
             }
+        }
+        if let Some(status) = self.grpc_status {
+            fields.number(key!("grpc_status"), u64::from(status));
         }
         if let Some(failure) = &self.failure {
             fields.word(key!("cause"), failure.cause.as_str());
@@ -294,13 +279,15 @@ impl Exchange<'_> {
 pub(super) fn write_client(out: &mut Vec<u8>, client: Address, mask: MaskIp) {
     match client {
         Address::Ip(address) => {
-            let ip: IpAddr = shown(address.ip(), mask);
+            let ip: IpAddr = mask.shown(address.ip());
             write_ip(out, ip);
         }
         // As nginx has it.
         Address::Unix => out.extend_from_slice(b"unix:"),
+        // The word of the format for what is not there.
+        Address::Unknown => out.push(b'-'),
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 use std::marker::PhantomData;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::stamp::Stamps;
@@ -206,31 +206,16 @@ impl<'a, S: Syntax> Fields<'a, S> {
     pub(super) fn address(&mut self, [ip, port]: [Key; 2], address: Address, mask: MaskIp) {
         match address {
             Address::Unix => self.word(ip, "unix"),
+            Address::Unknown => self.word(ip, "unknown"),
             Address::Ip(address) => {
                 self.name(ip);
                 self.quote();
-                write_ip(self.out, shown(address.ip(), mask));
+                write_ip(self.out, mask.shown(address.ip()));
                 self.quote();
                 if mask == MaskIp::Keep {
                     self.number(port, u64::from(address.port()));
                 }
             }
-        }
-    }
-}
-
-/// The address as the log shows it. An IPv4 client of an IPv6 listener is an IPv4 client: masked as `::ffff:a.b.c.d`
-/// it would lose everything.
-pub(super) fn shown(ip: IpAddr, mask: MaskIp) -> IpAddr {
-    match (ip.to_canonical(), mask) {
-        (ip, MaskIp::Keep) => ip,
-        (IpAddr::V4(ip), MaskIp::Mask) => {
-            let [a, b, c, _] = ip.octets();
-            Ipv4Addr::new(a, b, c, 0).into()
-        }
-        (IpAddr::V6(ip), MaskIp::Mask) => {
-            let [a, b, c, ..] = ip.segments();
-            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
         }
     }
 }

@@ -24,11 +24,13 @@ use super::proxy::Proxy;
 use crate::access_log::{Cause, Side};
 use crate::admit::targets::{Refused, Targets};
 use crate::answer::Fault;
+use crate::client_address::ClientAddress;
 use crate::clock::Clock;
 use crate::exchange::{Bounds, Downstream, Exchange, Failure, Shares, Switched, lap};
 use crate::h1::Link;
+use crate::limits::sockets::Share;
 use crate::limits::{self, AtOnce, PerClient};
-use crate::upstream::{Endpoint, Place, Upstream, Wire};
+use crate::upstream::{Endpoint, Patience, Place, Queue, Slot, Upstream, Wire};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -84,8 +86,10 @@ impl Connect {
     ) -> Result<(), Failure> {
         let (host, port) = target(exchange)?;
         let shares = self.shares(exchange.request.values.client, user)?;
-        let (up, endpoint) = self.reach(exchange, &host, port).await?;
-        let (hold, in_flight) = (endpoint.count(), endpoint.begin());
+        let patience = Patience::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &patience).await?;
+        let (up, endpoint) = self.reach(exchange, &patience, &host, port).await?;
+        let (hold, in_flight) = (endpoint.count().in_slot(slot).of_share(share), endpoint.begin());
         let switched = Switched {
             up: Wire::H1(up),
             hold,
@@ -123,9 +127,14 @@ impl Connect {
             Some(_) => self.shares(exchange.request.values.client, user)?,
             None => Shares::default(),
         };
-        let (link, endpoint) = self.reach(exchange, &host, port).await?;
+        let patience = Patience::new(Queue::default().wait);
+        let (slot, share) = self.slot(exchange, &patience).await?;
+        let (link, endpoint) = self.reach(exchange, &patience, &host, port).await?;
         let worker = exchange.request.worker;
-        let upstream = Upstream::once(link, endpoint, &worker.blocks, exchange.guard.clock().now());
+        let now = exchange.guard.clock().now();
+        let upstream = Upstream::once((link, slot), endpoint, &worker.blocks, now);
+        // The request takes it from here.
+        drop(share);
         // What has passed is counted.
         exchange.began = Instant::now();
         proxy.run_by(upstream, exchange).await?;
@@ -135,17 +144,42 @@ impl Connect {
         Ok(())
     }
 
+    /// A place for one more socket, and what it takes of the client's share; both are waited for as requests wait for endpoints.
+    async fn slot<D: Downstream>(
+        &self,
+        exchange: &mut Exchange<'_, D>,
+        patience: &Patience,
+    ) -> Result<(Slot, Option<Share>), Failure> {
+        let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
+        let share = match slots.try_share(exchange.share_of) {
+            Ok(share) => share,
+            Err(account) => {
+                let share = slots.share(account, guard, patience);
+                Some(while_wanted(exchange, patience.left(), Fault::Exhausted, share).await??)
+            }
+        };
+        let slot = match slots.try_take() {
+            Some(slot) => slot,
+            None => {
+                let slot = slots.take(guard, patience);
+                while_wanted(exchange, patience.left(), Fault::Exhausted, slot).await??
+            }
+        };
+        Ok((slot, share))
+    }
+
     /// A connection to `host`, on which the PROXY header has gone if there is to be one.
     async fn reach<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
+        patience: &Patience,
         host: &str,
         port: u16,
     ) -> Result<(Box<Link>, Arc<Endpoint>), Failure> {
         let mut clock = exchange.began;
         let addresses = self.addresses(exchange, host, port).await?;
         let began = Instant::now();
-        let (socket, address) = self.dial(exchange, host, &addresses).await?;
+        let (socket, address) = self.dial(exchange, patience, host, &addresses).await?;
         exchange.outcome.leased(lap(&mut clock), Some(began.elapsed()));
         let endpoint =
             Arc::new(Endpoint::new(address.to_string(), address.ip().to_string(), Place::Ip(address), None));
@@ -165,11 +199,11 @@ impl Connect {
         Ok((up, endpoint))
     }
 
-    fn shares(&self, client: IpAddr, user: Option<&Arc<str>>) -> Result<Shares, Failure> {
+    fn shares(&self, client: ClientAddress, user: Option<&Arc<str>>) -> Result<Shares, Failure> {
         let full = |whose| Failure::because(Fault::TooManyRequests, whose);
         let mut shares = Shares::default();
         if let Some(table) = &self.per_client {
-            let share = table.take(&limits::client(client));
+            let share = table.take(&limits::client(client.key_or_nobody()));
             shares.client = Some(share.ok_or_else(|| full("tunnels of this client"))?);
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {
@@ -226,7 +260,8 @@ impl Connect {
             Some(found) => found,
             None => {
                 let busy = || Failure::because(Fault::TooManyRequests, "names that are being looked up");
-                let mut place = self.look_ups.enter(exchange.request.values.client).ok_or_else(busy)?;
+                let mut place =
+                    self.look_ups.enter(exchange.request.values.client.key_or_nobody()).ok_or_else(busy)?;
                 let asked = async {
                     place.wait().await;
                     self.names.look_up(host, self.fresh, place).await
@@ -240,12 +275,24 @@ impl Connect {
     async fn dial<D: Downstream>(
         &self,
         exchange: &mut Exchange<'_, D>,
+        patience: &Patience,
         host: &str,
         addresses: &[SocketAddr],
     ) -> Result<(Socket, SocketAddr), Failure> {
-        let clock = exchange.guard.clock();
-        let dialled = dial::race(addresses, || ticks(clock));
-        let dialled = while_wanted(exchange, self.connect, Fault::TargetTimeout, dialled).await;
+        let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
+        let clock = guard.clock();
+        let dialled = loop {
+            let dialled = dial::race(addresses, || ticks(clock));
+            let dialled = while_wanted(exchange, self.connect, Fault::TargetTimeout, dialled).await;
+            if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
+                break dialled;
+            }
+            let room = slots.make_room(guard, patience);
+            let room = while_wanted(exchange, patience.left(), Fault::Exhausted, room).await?;
+            if !room.map_err(|cut| Failure::cut(cut, Fault::Exhausted))? {
+                break dialled;
+            }
+        };
         let unreachable = match &dialled {
             Ok(Ok(_)) => false,
             Ok(Err(error)) => !is_exhaustion(error),

@@ -6,13 +6,14 @@
 //! - `cache`: what a worker keeps of it.
 //! - `answer`: which form and which part of it is sent.
 //! - `delivery`: the body.
-//! - `listing`: a directory as a page.
+//! - `listing`, `listings`: a directory as a page; what the thread that makes them keeps.
 
 mod answer;
 mod cache;
 mod delivery;
 mod file;
 mod listing;
+mod listings;
 mod load;
 mod resolve;
 
@@ -71,6 +72,8 @@ pub struct Files {
     pub precompressed: bool,
     /// What waits for a disk.
     pub threads: Arc<Threads>,
+    /// What lists directories, on one thread: no file waits for it.
+    pub lister: Arc<Threads>,
     /// What compresses: no file waits for it that is not compressed.
     pub compressors: Arc<Threads>,
 }

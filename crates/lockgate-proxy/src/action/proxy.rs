@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 
 use crate::answer::Fault;
 use crate::clock::Asked;
-use crate::exchange::{Downstream, Exchange, Failure, lap};
-use crate::upstream::Failure::{Broken, Unserved};
-use crate::upstream::{DialError, Lease, Tried, Upstream, Wanted};
+use crate::exchange::{Downstream, Exchange, Failure, Request, lap};
+use crate::h2::Target;
+use crate::limits::sockets::Share;
+use crate::upstream::Failure::Unserved;
+use crate::upstream::{DialError, Lease, Patience, Tried, Upstream, Wanted, bit};
 
 use replay::Replay;
 
@@ -70,16 +72,21 @@ impl Proxy {
         exchange: &mut Exchange<'_, D>,
     ) -> Result<(), Failure> {
         upstream.count();
+        let target = if upstream.pool().settings.http2 { Some(target(&exchange.request)?) } else { None };
         // What must not be sent twice is sent where the kernel says that somebody listens.
         let idempotent = exchange.request.head.method.is_idempotent();
         let mut wanted = if idempotent { Wanted::Any } else { Wanted::Certain };
         // Over HTTP/2 endpoints say what they have not looked at, also where something was sent.
         let mut replay = Replay::new(idempotent || upstream.pool().settings.http2);
         let mut tried = 0;
+        let patience = upstream.pool().patience();
         let mut clock = exchange.began;
         let mut before: Option<Before> = None;
+        let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
+        let is_failure = |status| statuses.is_some_and(|statuses| statuses.has(status));
         loop {
-            let mut lease = match (self.lease(exchange, &upstream, wanted, &mut tried).await, before.take()) {
+            let leased = self.lease(exchange, &upstream, &patience, wanted, &mut tried).await;
+            let mut lease = match (leased, before.take()) {
                 (Ok(lease), None) => lease,
                 (Ok(lease), Some(before)) => {
                     if let Some(cells) = exchange.request.worker.cells.http.endpoint(before.place) {
@@ -89,13 +96,19 @@ impl Proxy {
                     lease
                 }
                 (Err(error @ (DialError::Cut(_) | DialError::Left)), _) | (Err(error), None) => {
+                    exchange.outcome.tried |= tried;
                     return Err(error.into());
                 }
                 // Nobody else could be asked: what happened says more than that.
-                (Err(_), Some(before)) => return Err(before.failure),
+                (Err(_), Some(before)) => {
+                    exchange.outcome.tried |= tried;
+                    return Err(before.failure);
+                }
             };
+            exchange.outcome.tried = (exchange.outcome.tried | tried) & !bit(lease.member());
             let took = lap(&mut clock);
             exchange.outcome.leased(took, lease.dialled);
+            exchange.guard.watch().uses_socket.set(lease.has_own_socket());
             exchange.outcome.reused = lease.requests > 0;
             exchange.outcome.endpoint = Some(Arc::clone(lease.endpoint()));
             let cells = exchange.request.worker.cells.http.endpoint(lease.place());
@@ -112,7 +125,8 @@ impl Proxy {
                 since: clock,
                 tried: again.then_some(tried),
             };
-            let asked = self.ask(exchange, &mut lease.link, asking, &mut replay, &mut answer).await;
+            let target = target.as_ref().map(|target| target.at(lease.endpoint()));
+            let asked = self.ask(exchange, &mut lease.link, target, asking, &mut replay, &mut answer).await;
             let waited = exchange.guard.watch().asked.take();
             let unanswered = match asked {
                 Ok(()) => {
@@ -123,10 +137,12 @@ impl Proxy {
                     if let Some(Asked { since, .. }) = waited {
                         lease.endpoint().answered(clock.saturating_duration_since(since), now);
                     }
-                    let statuses = upstream.pool().settings.eject.map(|eject| eject.statuses);
-                    match statuses.is_some_and(|statuses| statuses.has(answer.status)) {
-                        true => upstream.pool().failed(lease.endpoint(), Unserved, now),
-                        false => lease.endpoint().succeeded(now),
+                    match is_failure(answer.status) {
+                        true => {
+                            let why = format_args!("it answers {}", answer.status);
+                            upstream.pool().failed(lease.endpoint(), Unserved, &why, now);
+                        }
+                        false => upstream.pool().succeeded(lease.endpoint(), now),
                     }
                     if let Some(cells) = cells {
                         cells.answered(answer.status, took);
@@ -150,10 +166,11 @@ impl Proxy {
             let stale = unanswered.is_stale(&lease);
             let overtaken = lease.is_overtaken(exchange.guard.clock().now());
             let refused = lease.link.is_refused();
-            let unreadable = unanswered.failure.fault == Some(Fault::BadResponse);
-            if (unanswered.worth || unreadable) && !stale && !refused {
-                let failure = if unanswered.late || unreadable { Unserved } else { Broken };
-                upstream.pool().failed(lease.endpoint(), failure, exchange.guard.clock().now());
+            // A reset is an answer, of which the client is told 502.
+            let answered = (unanswered.reset && is_failure(502)).then_some(Unserved);
+            if let Some(failure) = unanswered.blames.or(answered).filter(|_| !stale && !refused) {
+                let now = exchange.guard.clock().now();
+                upstream.pool().failed(lease.endpoint(), failure, &unanswered.failure.detail, now);
             }
             let harmless = !unanswered.sent || idempotent;
             let repeatable = unanswered.worth && harmless && replay.rewind();
@@ -180,25 +197,27 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_, D>,
         upstream: &Rc<Upstream>,
+        patience: &Patience,
         wanted: Wanted,
         tried: &mut Tried,
     ) -> Result<Lease, DialError> {
-        let Exchange { request, guard, down, private, introduction, cells, wish, .. } = exchange;
+        let Exchange { request, guard, share_of, down, private, introduction, cells, wish, .. } = exchange;
         let cells = (&request.worker.cells.http, *cells);
         let mut header = Vec::new();
         let mut wanted = wanted;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
             if !matches!(wanted, Wanted::New(_))
-                && let Some(private) = private.borrow_mut().pop()
-                && let Some(lease) = private.take(upstream, now, *wish, tried)
+                && let Some(private) = private.pop()
+                && let Some(lease) = private.take(upstream, share_of.map(Share::count), now, *wish, tried)
             {
                 return Ok(lease);
             }
             header = introduction(version);
             wanted = Wanted::New(Instant::now());
         }
-        let mut leased = pin!(upstream.lease(guard, self.connect, wanted, &header, (*wish, tried), cells));
+        let (by, to) = ((*guard, *share_of, patience), (*wish, tried));
+        let mut leased = pin!(upstream.lease(by, self.connect, wanted, &header, to, cells));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither keeps its place in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
@@ -212,4 +231,12 @@ impl Proxy {
         let left = exchange.outcome.retries < upstream.pool().settings.retry.times;
         left && (overtaken || upstream.may_retry())
     }
+}
+
+/// What HTTP/2 needs of a request; where there is none, that is the client's fault, and no endpoint is asked.
+fn target(request: &Request<'_>) -> Result<Target, Failure> {
+    Target::of(request).map_err(|error| {
+        let fault = if error.status() == 414 { Fault::TargetTooLong } else { Fault::Malformed };
+        Failure::because(fault, format!("not for HTTP/2: {error}"))
+    })
 }

@@ -63,6 +63,14 @@ impl Networks {
     }
 }
 
+impl Networks {
+    /// Whether a client without a known address may come in: only where nothing was written down. It may be one of those that
+    /// are denied, and nothing says that it is one of those that are allowed.
+    pub fn admits_unknown(&self) -> bool {
+        !self.closed && self.v4.begins.is_empty() && self.v6.begins.is_empty()
+    }
+}
+
 impl<T: Copy + Ord> Ranges<T> {
     /// Lays nested networks (first address, prefix, verdict, last address) side by side. Two networks are either apart
     /// or one is in the other, so a stack of those that are open at an address has the longest prefix on top.

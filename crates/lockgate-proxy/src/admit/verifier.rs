@@ -2,8 +2,9 @@
 //!
 //! There is one for the process, for all files of users; its threads start with the first password. One of them only
 //! hands out, so that a question is judged at once however long the checks of others take: a password that many
-//! connections send at once is checked once, and one client cannot fill what waits; past either bound the answer is
-//! [`Outcome::Busy`]. A check that nobody waits for any more is not made.
+//! connections send at once is checked once, and clients take turns, one check each. One client cannot fill what waits,
+//! and several cannot keep another out; past either bound the answer is [`Outcome::Busy`]. A check that nobody waits for
+//! any more is not made.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -159,9 +160,15 @@ fn hand_out(events: &Receiver<Event>, checkers: &[SyncSender<Check>]) {
     }
 }
 
-/// What is still to be checked.
+/// What is still to be checked, by client: the first in line is the next to have one check made.
 #[derive(Default)]
 struct Waiting {
+    clients: VecDeque<Client>,
+}
+
+/// The checks of one client, in the order of their arrival; one at least.
+struct Client {
+    ip: IpAddr,
     checks: VecDeque<Check>,
 }
 
@@ -173,25 +180,48 @@ struct Check {
 
 impl Waiting {
     fn add(&mut self, job: Job) {
-        if let Some(check) = self.checks.iter_mut().find(|check| check.first.seal == job.seal) {
+        let mut checks = self.clients.iter_mut().flat_map(|client| &mut client.checks);
+        if let Some(check) = checks.find(|check| check.first.seal == job.seal) {
             // As many as there are connections at most, and they are limited.
             check.others.push(job.answer);
             return;
         }
-        let client = limits::client(job.client);
-        let of_client = self.checks.iter().filter(|check| limits::client(check.first.client) == client);
-        if self.checks.len() >= WAITING || of_client.count() >= OF_ONE_CLIENT {
+        let ip = limits::client(job.client);
+        let has = self.clients.iter().find(|client| client.ip == ip).map_or(0, |client| client.checks.len());
+        if has >= OF_ONE_CLIENT || (self.len() >= WAITING && !self.make_room(has)) {
             let _ = job.answer.send(Outcome::Busy);
-        } else {
-            self.checks.push_back(Check { first: job, others: Vec::new() });
+            return;
+        }
+        let check = Check { first: job, others: Vec::new() };
+        match self.clients.iter_mut().find(|client| client.ip == ip) {
+            Some(client) => client.checks.push_back(check),
+            None => self.clients.push_back(Client { ip, checks: [check].into() }),
         }
     }
 
-    /// The next one that somebody still waits for.
+    fn len(&self) -> usize {
+        self.clients.iter().map(|client| client.checks.len()).sum()
+    }
+
+    /// Gives up the last check of the client that has most, for one that has `has`; false where that has as many.
+    fn make_room(&mut self, has: usize) -> bool {
+        let most = self.clients.iter_mut().max_by_key(|client| client.checks.len());
+        let last =
+            most.filter(|client| client.checks.len() > has + 1).and_then(|client| client.checks.pop_back());
+        let Some(check) = last else { return false };
+        check.answer(&Outcome::Busy);
+        true
+    }
+
+    /// The next one that somebody still waits for; its client goes to the end of the line.
     fn next(&mut self) -> Option<Check> {
-        while let Some(check) = self.checks.pop_front() {
-            if !check.first.answer.is_closed() || check.others.iter().any(|other| !other.is_closed()) {
-                return Some(check);
+        while let Some(mut client) = self.clients.pop_front() {
+            let next = std::iter::from_fn(|| client.checks.pop_front()).find(Check::is_wanted);
+            if !client.checks.is_empty() {
+                self.clients.push_back(client);
+            }
+            if next.is_some() {
+                return next;
             }
         }
         None
@@ -199,17 +229,25 @@ impl Waiting {
 }
 
 impl Check {
+    fn is_wanted(&self) -> bool {
+        !self.first.answer.is_closed() || self.others.iter().any(|other| !other.is_closed())
+    }
+
     fn carry_out(self, remembered: &Remembered) {
-        let Job { account, decoy, password, seal, now, answer, .. } = self.first;
+        let Job { account, decoy, password, seal, now, .. } = &self.first;
         // It may have been found right after these have asked. A decoy is checked too: that takes as long.
-        let right = remembered.has(&seal, now) || account.hash.verify(&password);
+        let right = remembered.has(seal, *now) || account.hash.verify(password);
         let outcome = if right && !decoy {
-            remembered.insert(seal, now);
+            remembered.insert(*seal, *now);
             Outcome::Accepted(Arc::clone(&account.name))
         } else {
             Outcome::Refused
         };
-        for answer in self.others.into_iter().chain([answer]) {
+        self.answer(&outcome);
+    }
+
+    fn answer(self, outcome: &Outcome) {
+        for answer in self.others.into_iter().chain([self.first.answer]) {
             // Who has gone meanwhile needs no answer.
             let _ = answer.send(outcome.clone());
         }
@@ -250,7 +288,7 @@ mod tests {
             waiting.add(job);
             outcomes.push(outcome);
         }
-        assert_eq!(waiting.checks.len(), 1);
+        assert_eq!(waiting.len(), 1);
         waiting.next().unwrap().carry_out(&remembered);
         let accepted = Outcome::Accepted("alice".into());
         assert!(outcomes.into_iter().all(|outcome| outcome.blocking_recv() == Ok(accepted.clone())));
@@ -283,6 +321,44 @@ mod tests {
             assert_eq!(outcome.try_recv() == Ok(Outcome::Busy), usize::from(guess) >= WAITING);
             kept.push(outcome);
         }
+    }
+
+    /// The answers to all jobs that were added are kept, as connections would.
+    fn added(
+        waiting: &mut Waiting,
+        seals: std::ops::Range<u8>,
+        client: u8,
+    ) -> Vec<oneshot::Receiver<Outcome>> {
+        let add = |seal| {
+            let (job, outcome) = job("x", seal, [192, 0, 2, client]);
+            waiting.add(job);
+            outcome
+        };
+        seals.map(add).collect()
+    }
+
+    #[test]
+    fn clients_take_turns_with_one_check_each() {
+        let mut waiting = Waiting::default();
+        let kept =
+            [added(&mut waiting, 0..8, 1), added(&mut waiting, 10..12, 2), added(&mut waiting, 20..21, 3)];
+        let order: Vec<u8> = std::iter::from_fn(|| waiting.next()).map(|check| check.first.seal[0]).collect();
+        assert_eq!(order, [0, 10, 20, 1, 11, 2, 3, 4, 5, 6, 7]);
+        drop(kept);
+    }
+
+    #[test]
+    fn a_ninth_client_waits_for_one_check_of_each_of_the_others() {
+        let mut waiting = Waiting::default();
+        let mut flood: Vec<_> =
+            (1..=8).flat_map(|client| added(&mut waiting, client * 8..client * 8 + 8, client)).collect();
+        let mut ninth = added(&mut waiting, 200..201, 9);
+        assert!(ninth[0].try_recv().is_err(), "it waits for its turn");
+        let busy = flood.iter_mut().filter_map(|outcome| outcome.try_recv().ok()).collect::<Vec<_>>();
+        assert_eq!(busy, [Outcome::Busy], "one of the flood gave way");
+        assert_eq!(waiting.len(), WAITING);
+        let place = std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
+        assert_eq!(place, Some(8));
     }
 
     #[test]

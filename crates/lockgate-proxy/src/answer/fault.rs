@@ -49,7 +49,9 @@ pub enum Fault {
     QueueFull,
     /// No endpoint became free in time.
     QueueTimeout,
-    /// The endpoint broke the connection off before it answered.
+    /// The endpoint closed the connection before it answered.
+    ConnectionClosed,
+    /// The endpoint reset the connection, or the stream, before it answered.
     ConnectionTerminated,
     /// The endpoint did not take the request in time.
     WriteTimeout,
@@ -57,8 +59,10 @@ pub enum Fault {
     ResponseTimeout,
     /// The endpoint was found to be down before it answered.
     EndpointDown,
-    /// The endpoint's answer ended early.
+    /// The endpoint closed the connection in the middle of its answer.
     ResponseIncomplete,
+    /// The endpoint reset the connection, or the stream, in the middle of its answer.
+    ResponseReset,
     /// The endpoint's answer is no HTTP, or can be read in more than one way.
     BadResponse,
     /// The head of the endpoint's answer is longer, or has more fields, than allowed.
@@ -107,7 +111,7 @@ const DENIED: &str = "http_request_denied";
 
 impl Fault {
     /// Every fault.
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 41] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -129,11 +133,13 @@ impl Fault {
         Self::NoEndpoint,
         Self::QueueFull,
         Self::QueueTimeout,
+        Self::ConnectionClosed,
         Self::ConnectionTerminated,
         Self::WriteTimeout,
         Self::ResponseTimeout,
         Self::EndpointDown,
         Self::ResponseIncomplete,
+        Self::ResponseReset,
         Self::BadResponse,
         Self::ResponseHeadTooLarge,
         Self::UpgradeFailed,
@@ -218,6 +224,9 @@ impl Fault {
                 Lockgate,
                 "the application is busy: waited as long as is allowed",
             ),
+            Self::ConnectionClosed => {
+                row(502, "connection_terminated", UpstreamClosed, Upstream, "the application hung up")
+            }
             Self::ConnectionTerminated => {
                 row(502, "connection_terminated", UpstreamReset, Upstream, "the application broke off")
             }
@@ -240,6 +249,9 @@ impl Fault {
             ),
             Self::ResponseIncomplete => {
                 row(502, "http_response_incomplete", UpstreamClosed, Upstream, "the answer ended early")
+            }
+            Self::ResponseReset => {
+                row(502, "http_response_incomplete", UpstreamReset, Upstream, "the answer was broken off")
             }
             Self::BadResponse => {
                 row(502, "http_protocol_error", RefusedByRule, Upstream, "the answer is malformed")
@@ -306,6 +318,51 @@ impl Fault {
     /// The status of the answer, unless the configuration asks for another.
     pub const fn status(self) -> u16 {
         self.row().status
+    }
+
+    /// The status that ends a call of gRPC. As clients would make it of ours ("HTTP to gRPC Status Code Mapping") where that
+    /// says what is so: what may have been done is DEADLINE_EXCEEDED when it took too long, what certainly was not is
+    /// UNAVAILABLE, which clients send again.
+    pub const fn grpc_status(self) -> u16 {
+        const DEADLINE_EXCEEDED: u16 = 4;
+        const PERMISSION_DENIED: u16 = 7;
+        const RESOURCE_EXHAUSTED: u16 = 8;
+        const UNIMPLEMENTED: u16 = 12;
+        const INTERNAL: u16 = 13;
+        const UNAVAILABLE: u16 = 14;
+        const UNAUTHENTICATED: u16 = 16;
+        match self {
+            Self::RequestTimeout | Self::WriteTimeout | Self::ResponseTimeout => DEADLINE_EXCEEDED,
+            Self::Forbidden | Self::TargetForbidden | Self::TargetPrivate => PERMISSION_DENIED,
+            Self::ContentTooLarge
+            | Self::TargetTooLong
+            | Self::HeadTooLarge
+            | Self::TooManyRequests
+            | Self::ResponseHeadTooLarge => RESOURCE_EXHAUSTED,
+            Self::NotFound | Self::MethodNotAllowed | Self::NotImplemented | Self::Version => UNIMPLEMENTED,
+            Self::Malformed | Self::BadResponse | Self::UpgradeFailed | Self::FileUnreadable => INTERNAL,
+            Self::Unauthorized | Self::ProxyUnauthorized => UNAUTHENTICATED,
+            Self::Misdirected
+            | Self::Dns
+            | Self::ConnectionRefused
+            | Self::ConnectionTimeout
+            | Self::TlsProtocol
+            | Self::TlsCertificate
+            | Self::NoEndpoint
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::ConnectionClosed
+            | Self::ConnectionTerminated
+            | Self::EndpointDown
+            | Self::ResponseIncomplete
+            | Self::ResponseReset
+            | Self::Exhausted
+            | Self::TargetUnknown
+            | Self::TargetDnsTimeout
+            | Self::TargetRefused
+            | Self::TargetUnroutable
+            | Self::TargetTimeout => UNAVAILABLE,
+        }
     }
 
     /// The error's type as registered by RFC 9209 §2.3.

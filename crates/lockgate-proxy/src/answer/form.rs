@@ -1,7 +1,7 @@
 //! In which form a client wants to read an error, by its `Accept` (RFC 9110 §12.5.1).
 
 /// The form of an error's body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Form {
     /// One for people at a terminal, and whoever does not say.
     #[default]

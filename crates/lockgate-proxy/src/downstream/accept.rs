@@ -1,7 +1,7 @@
 //! The accept loop of one listener in one worker.
 //!
 //! A place among the process's connections is taken before the connection is: past the limit, connections wait in
-//! the backlog. Running out of descriptors pauses the loop until the next tick.
+//! the backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Owner, Peer};
+use lockgate_net::memory::{self, Level};
 use lockgate_net::socket::Socket;
 
 use super::Listener;
@@ -37,9 +38,21 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
     let warned = Cell::new(None);
     let mut turn = Turn::first();
     while let Some(waiting) = unless_stopped(&worker, socket.ready()).await.and_then(Result::ok) {
+        // What has no place in memory waits in the backlog, where it costs nothing.
+        if memory::level() == Level::Full {
+            match unless_stopped(&worker, worker.clock.next_tick()).await {
+                Some(()) => continue,
+                None => break,
+            }
+        }
         let permit = match worker.shared.connections.try_take() {
             Some(permit) => permit,
-            None => match unless_stopped(&worker, worker.shared.connections.take()).await {
+            // What was ready before may have been accepted: no connection must give way for nothing.
+            None if !socket.has_one() => {
+                waiting.none();
+                continue;
+            }
+            None => match unless_stopped(&worker, worker.place()).await {
                 Some(permit) => permit,
                 None => break,
             },
@@ -51,7 +64,9 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
                 drop(permit);
                 worker.cells.accept_failures.inc();
                 warn(&worker, &listener, &error, &warned);
-                worker.clock.next_tick().await;
+                // What has taken them is not counted: what is, and can be done without, makes room.
+                worker.files.clear();
+                worker.slots.relieve_system(&worker.clock).await;
             }
         }
         if turn.is_over() {
@@ -100,7 +115,7 @@ async fn empty(worker: &Rc<Worker>, socket: &listen::Listener, place: usize, lis
     }
     for _ in 0..LAST_TICKS {
         while let Ok(Some((accepted, peer))) = next(socket) {
-            let permit = worker.shared.connections.take().await;
+            let permit = worker.place().await;
             start(worker, place, listener, accepted, peer, permit);
         }
         worker.clock.next_tick().await;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_http::head::Version;
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{End, Meter, Times, Which};
 use lockgate_net::socket::Socket;
@@ -24,9 +25,11 @@ use super::{Listener, Relaying};
 use crate::access_log::{Address, Cause, Record, Side, Span};
 use crate::action::relay::Client;
 use crate::boxed::boxed;
+use crate::clients::{Account, Connected};
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Failure, Opener};
 use crate::limits::{self, Permit};
+use crate::memory::weighed;
 use crate::metrics::ListenerCells;
 use crate::site::Sites;
 use crate::upstream::Hold;
@@ -150,10 +153,11 @@ impl Connection {
     /// Does everything there is to do with it.
     pub(super) async fn serve(mut self, socket: Socket) {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
-        match boxed(|| self.run(socket)).await {
+        let watch = self.guard.shared();
+        match weighed(Rc::clone(&watch), boxed(|| self.run(socket))).await {
             Opened::Over(ending) => self.finish(&ending),
             Opened::Http2(client, _place) => {
-                let (streams, ending) = boxed(|| Streams::serve(self, client)).await;
+                let (streams, ending) = weighed(watch, boxed(|| Streams::serve(self, client))).await;
                 streams.connection().finish(&ending);
             }
         }
@@ -214,7 +218,7 @@ impl Connection {
         let guard = &self.guard;
         let begins = || {
             guard.phase(sites.head);
-            guard.watch().waits(Waiting::Otherwise);
+            guard.watch().waits(Waiting::ForOpening);
         };
         let known = opening::prior_knowledge(&client.socket, &mut client.received, begins);
         let known = guard.within(known).await;
@@ -244,6 +248,16 @@ impl Connection {
         let Peer::Ip(client) = self.client else { return None };
         let destination = self.destination.or_else(local)?;
         Some((client, destination))
+    }
+
+    /// The client's account, once the client is known.
+    pub(super) fn account(&self) -> Option<&Arc<Account>> {
+        self.guard.watch().account.get().map(Connected::account)
+    }
+
+    /// The account whose share of sockets a request uses that came by this version of HTTP.
+    pub(super) fn share_of(&self, version: Version) -> Option<&Arc<Account>> {
+        self.account().filter(|_| version >= Version::Http2)
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
@@ -356,6 +370,8 @@ pub(super) fn cut_short(cut: Cut, phase: &str) -> Ending {
         Cut::Lifetime => Ending::new(Cause::Lifetime, Side::Lockgate),
         Cut::Spent => Ending::because(Cause::Limit, Side::Lockgate, "bytes"),
         Cut::Drain => Ending::because(Cause::Drain, Side::Lockgate, phase),
+        Cut::Memory => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
+        Cut::Crowded => Ending::because(Cause::Limit, Side::Lockgate, "idle, and its place was wanted"),
     }
 }
 

@@ -70,6 +70,10 @@ impl Connection {
             };
             let serving = Serving { connection: self, sites, asking: &asking, guard: &self.guard };
             let next = boxed(|| serving.respond(&mut down, &mut head, began)).await;
+            if self.guard.is_cut_for_memory() {
+                // What it has not taken is not to stay in the kernel.
+                down.stream.socket().reset_on_close();
+            }
             let goes = matches!(next, Next::Close(_)) && says_goodbye(&head);
             self.worker.requests.give(head);
             match next {
@@ -122,6 +126,7 @@ impl Connection {
         let (guard, spare) = (&self.guard, &self.worker.requests);
         guard.phase(sites.idle);
         guard.watch().waits(Waiting::ForRequest);
+        guard.watch().uses_socket.set(false);
         let Link { stream, reader, .. } = &mut *down;
         let read = guard.within(poll_fn(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
@@ -130,11 +135,15 @@ impl Connection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().waits(Waiting::Otherwise);
+                guard.watch().waits(Waiting::ForOpening);
+            }
+            if began.is_none() {
+                guard.watch().rests();
             }
             polled
         }));
         let read = read.await;
+        guard.watch().waits(Waiting::Otherwise);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;

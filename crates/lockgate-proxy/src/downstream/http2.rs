@@ -14,6 +14,7 @@ use h2::Reason;
 use h2::server::{Builder, SendResponse};
 use lockgate_http::h2::HeadError;
 use lockgate_http::head::{Method, RequestHead};
+use lockgate_net::memory::{Level, level};
 use lockgate_net::stream::Stream as Connected;
 
 use super::connection::{Connection, Ending, cut_short};
@@ -28,7 +29,8 @@ use crate::body::Source;
 use crate::boxed::boxed;
 use crate::clock::{Cut, Guard, Waiting};
 use crate::exchange::{Downstream, Failure, Switched};
-use crate::h2::{Carrier, Gate, Io, Stream, Turns, Violation};
+use crate::h2::{Carrier, Gate, Io, Stream, Turns, Verdict, Violation};
+use crate::memory::weighed;
 use crate::site::{Http2, Sites};
 use crate::upstream::Wire;
 
@@ -44,10 +46,15 @@ const UNSENT: i32 = 64 * 1024;
 /// What small pieces of bodies may cost beside their bytes, each some 256, before anybody has taken them: messages of gRPC
 /// come by the thousand, and wait where an application is slow. By itself the crate allows half of the window: 512 pieces.
 const OVERHEAD: usize = 4 * 1024 * 1024;
+/// Streams that the crate may reset for a client's mistakes beyond those that the gate allows.
+const RESETS: usize = 1_024;
 /// For a client to take our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// What it may still send meanwhile, in reads.
 const FAREWELL_READS: usize = 64;
+
+/// Streams of one connection that wait while memory is full; those beyond are refused.
+const WAITING: usize = 4;
 
 type Requests = h2::server::Connection<Io, Bytes>;
 
@@ -95,6 +102,9 @@ impl Windows {
 
     /// Grow when endpoints have taken a few times what one body may have.
     fn grow(&mut self, requests: &mut Requests, used: u64, limits: &Http2) {
+        if Level::Easy < level() {
+            return;
+        }
         if self.stream >= limits.window || used - self.since < 4 * u64::from(self.stream) {
             return;
         }
@@ -127,7 +137,8 @@ impl Streams {
         let listener = std::sync::Arc::clone(&connection.listener);
         let sites = listener.sites().expect("a relay reads nothing");
         let limits = sites.http2;
-        let gate = Gate::new(&worker.clock, limits.resets, limits.control);
+        let longest = sites.limits.head + BEYOND;
+        let gate = Gate::new(&worker.clock, limits.resets, limits.control, longest, limits.streams);
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
         let carrier = Carrier::new(stream, &worker.blocks, &received, Some(gate));
@@ -141,13 +152,17 @@ impl Streams {
             driver: RefCell::default(),
         });
         let ending = boxed(|| streams.drive()).await;
+        streams.turns.end();
         (streams, ending)
     }
 
     async fn drive(self: &Rc<Self>) -> Ending {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        let mut requests = match guard.within(boxed(|| self.begin())).await {
+        guard.watch().waits(Waiting::ForOpening);
+        let begun = guard.within(boxed(|| self.begin())).await;
+        guard.watch().waits(Waiting::Otherwise);
+        let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
             Err(cut) => return cut_short(cut, "preface of HTTP/2"),
@@ -192,7 +207,11 @@ impl Streams {
                 cut if !idle => cut_short(cut, "HTTP/2").loud(),
                 cut => cut_short(cut, "HTTP/2"),
             };
-            if cut == Cut::Slow {
+            if cut == Cut::Memory {
+                // What it has not taken is not to stay in the kernel.
+                self.carrier.borrow().stream().socket().reset_on_close();
+            }
+            if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
                 return ending;
             }
@@ -203,6 +222,12 @@ impl Streams {
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready()))
                     .await;
+            }
+            if cut == Cut::Crowded
+                && let Leaving::Now(ending) = leaving
+            {
+                // Another client waits for its place, and nothing of this one is on its way.
+                return ending;
             }
         }
     }
@@ -219,15 +244,18 @@ impl Streams {
             .max_header_list_size(u32::try_from(sites.limits.head + BEYOND).unwrap_or(u32::MAX))
             .max_send_buffer_size(HELD)
             .data_frame_budget(OVERHEAD)
-            // Streams that a client makes us reset are as good as those that it resets (CVE-2025-8671).
-            .max_local_error_reset_streams(usize::try_from(limits.resets.burst).ok())
+            // The gate counts them as they leave: this holds for those that do not, to a client that reads nothing.
+            .max_local_error_reset_streams(Some(limits.resets.burst as usize + RESETS))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.carrier)));
         let begun = poll_fn(|cx| {
             self.carrier.borrow_mut().begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
             // What broke is told by the next read.
-            let _ = self.carrier.borrow_mut().poll_send(cx);
+            let mut carrier = self.carrier.borrow_mut();
+            let _ = carrier.poll_send(cx);
+            // The preface may come in pieces, too.
+            carrier.stream().await_rest();
             begun
         });
         let requests = begun.await?;
@@ -257,7 +285,10 @@ impl Streams {
                     Some(violation) if !matches!(leaving, Leaving::Now(_)) => {
                         *leaving = Leaving::Now(self.violated(violation));
                         self.connection.guard.phase(FAREWELL);
-                        requests.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+                        requests.abrupt_shutdown(match violation {
+                            Violation::Sections => Reason::COMPRESSION_ERROR,
+                            _ => Reason::ENHANCE_YOUR_CALM,
+                        });
                     }
                     _ => break None,
                 },
@@ -268,6 +299,7 @@ impl Streams {
             self.turns.update(gate.take_priorities());
         }
         let sent = carrier.poll_send(cx);
+        carrier.await_rest();
         if sent.is_ready() {
             self.turns.refill();
         }
@@ -293,17 +325,22 @@ impl Streams {
         let nothing = self.open.get() == 0 && !blocked;
         if nothing != *idle {
             *idle = nothing;
-            if nothing { guard.phase(self.sites().idle) } else { guard.settle() }
+            if nothing {
+                guard.phase(self.sites().idle);
+                guard.watch().rests();
+            } else {
+                guard.settle();
+            }
         }
         guard.watch().waits(match nothing {
             _ if blocked => Waiting::ForRoom,
             true => Waiting::ForRequest,
-            false => Waiting::Otherwise,
+            false => Waiting::ForStreams,
         });
     }
 
     fn violation(&self) -> Option<Violation> {
-        self.carrier.borrow_mut().gate()?.violation()
+        self.carrier.borrow_mut().gate()?.settle()
     }
 
     fn violated(&self, violation: Violation) -> Ending {
@@ -319,6 +356,8 @@ impl Streams {
         match error.reason() {
             Some(Reason::NO_ERROR) | None => Ending::because(Cause::ClientClosed, Side::Downstream, error),
             Some(_) if error.is_remote() => Ending::because(Cause::ClientReset, Side::Downstream, error),
+            // The crate's word for a block that it does not decode, because it is too large (RFC 9113 §4.3, §10.5.1).
+            Some(Reason::COMPRESSION_ERROR) => self.violated(Violation::Sections),
             Some(Reason::ENHANCE_YOUR_CALM) => {
                 self.connection.violates("calm");
                 Ending::because(Cause::Limit, Side::Downstream, error).loud()
@@ -333,15 +372,35 @@ impl Streams {
     fn open(
         self: &Rc<Self>,
         request: http::Request<h2::RecvStream>,
-        respond: SendResponse<Bytes>,
+        mut respond: SendResponse<Bytes>,
         requests: &mut Requests,
         leaving: &mut Leaving,
     ) {
+        let verdict = self.verdict(respond.stream_id().as_u32());
+        if verdict == Verdict::Refuse {
+            return self.crowded(respond);
+        }
+        if verdict == Verdict::Lost {
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        if level() == Level::Full && self.open.get() >= WAITING {
+            // It may be asked again, whatever it is (RFC 9113 §8.7).
+            if let Some(gate) = self.carrier.borrow_mut().gate() {
+                gate.ends(respond.stream_id().as_u32(), true);
+                gate.refuses();
+            }
+            respond.send_reset(Reason::REFUSED_STREAM);
+            self.connection.worker.cells.memory_refused.inc();
+            return;
+        }
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
         let limits = self.sites().limits;
         let mut head = self.connection.worker.requests.take();
-        let read = Stream::read(&parts, &limits, &mut head);
+        let read = match verdict {
+            Verdict::Malformed(error) => Err(error),
+            Verdict::Read | Verdict::Refuse | Verdict::Lost => Stream::read(&parts, &limits, &mut head),
+        };
         // Of one that could not be read, no more is known.
         let method = Method::of(parts.method.as_str().as_bytes());
         drop(parts);
@@ -353,6 +412,21 @@ impl Streams {
             *leaving = Leaving::Gracefully;
             requests.graceful_shutdown();
         }
+    }
+
+    fn verdict(&self, stream: u32) -> Verdict {
+        self.carrier.borrow_mut().gate().map_or(Verdict::Read, |gate| gate.accept(stream))
+    }
+
+    /// Refuses a request for whose head there is no room beside those of the open streams; it may be asked again
+    /// (RFC 9113 §8.7).
+    fn crowded(&self, mut respond: SendResponse<Bytes>) {
+        respond.send_reset(Reason::REFUSED_STREAM);
+        let connection = &self.connection;
+        let id = connection.worker.shared.request_ids.id(connection.id, self.asking.begin());
+        let detail = "the heads of the connection's open streams are too large together";
+        let failure = Failure::silent(Cause::Limit, Side::Lockgate, detail);
+        connection.unread(id, Instant::now(), 0, failure, self.sites());
     }
 
     /// One request, whose head was read, and its answer.
@@ -370,14 +444,16 @@ impl Streams {
             let Self { connection, asking, .. } = &*open.0;
             let worker = &connection.worker;
             let guard = worker.clock.watch();
-            // Its bytes are the connection's.
+            // Its bytes are the connection's, and its memory.
             guard.watch().listener.set(None);
+            let _ = guard.watch().stream_of.set(connection.guard.shared());
             match read {
                 Ok(()) => {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be checked.
                     guard.phase(open.0.sites().head);
                     let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
-                    let next = boxed(|| serving.respond(&mut stream, &mut head, began)).await;
+                    let part = boxed(|| serving.respond(&mut stream, &mut head, began));
+                    let next = weighed(connection.guard.shared(), part).await;
                     match next {
                         Next::Tunnel { switched, site } => {
                             boxed(|| open.0.tunnel(&mut stream, head.method, *switched, &guard, site)).await;

@@ -101,13 +101,14 @@ async fn receive(socket: &Socket, received: &mut Vec<u8>) -> Result<(), OpeningE
 }
 
 /// Takes the PROXY header off the front of what comes, into `header` if somebody wants it; `None` where there is none or
-/// it speaks for the proxy itself.
+/// it speaks for the proxy itself. `begins` is called when something has come.
 pub(super) async fn proxy_header(
     socket: &Socket,
     expected: AcceptProxy,
     trusted: bool,
     received: &mut Vec<u8>,
     header: Option<&mut Vec<u8>>,
+    begins: impl Fn(),
 ) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
     match (expected, trusted) {
         (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
@@ -116,6 +117,7 @@ pub(super) async fn proxy_header(
     }
     loop {
         receive(socket, received).await?;
+        begins();
         if expected == AcceptProxy::Optional {
             match proxy_protocol::may_begin(received) {
                 Guess::No => return Ok(None),
@@ -161,16 +163,18 @@ pub(super) async fn prior_knowledge(
 }
 
 /// Reads a whole ClientHello: the name that it asks for, and what `look` sees in it. `received` keeps it for whoever
-/// shakes hands.
+/// shakes hands. `begins` is called when something has come.
 pub(super) async fn client_hello<T>(
     socket: &Socket,
     received: &mut Vec<u8>,
+    begins: impl Fn(),
     look: impl FnOnce(&Hello<'_>) -> T,
 ) -> Result<(ServerName, T), OpeningError> {
     let mut at_least = 1;
     loop {
         while received.len() < at_least {
             receive(socket, received).await?;
+            begins();
         }
         match client_hello::first(received) {
             First::Tls => {}

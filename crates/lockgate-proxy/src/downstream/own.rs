@@ -13,7 +13,7 @@ use super::connection::{Ending, cut_short};
 use super::seen::Seen;
 use super::serve::{Next, Serving, host};
 use crate::access_log::{Cause, Side};
-use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages};
+use crate::answer::{Advice, ErrorAnswer, Fault, Form, Page, Pages, grpc};
 use crate::clock::{Guard, Pace, Waiting};
 use crate::exchange::{Downstream, Failure};
 use crate::site::{Rates, Route, Sites};
@@ -33,6 +33,30 @@ struct Words<'a> {
     advice: Advice<'a>,
     /// What is shown instead of our own page.
     page: Option<&'a Page>,
+    /// Who has failed, where it is somebody else's failure.
+    of: Asked,
+}
+
+/// Who was asked.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// What answers the request.
+    #[default]
+    Application,
+    /// The service that says whether the request may.
+    AuthService,
+}
+
+impl Asked {
+    /// What the client is told of a fault.
+    fn detail(self, fault: Fault) -> Cow<'static, str> {
+        let detail = fault.detail();
+        match (self, detail.strip_prefix("the application ")) {
+            (Self::Application, _) => detail.into(),
+            (Self::AuthService, Some(what)) => format!("the auth service {what}").into(),
+            (Self::AuthService, None) => format!("the auth service: {detail}").into(),
+        }
+    }
 }
 
 /// A refusal, and what goes with it.
@@ -102,7 +126,7 @@ impl Serving<'_> {
         down: &mut D,
         head: &RequestHead,
         seen: &mut Seen<'_>,
-        failure: Failure,
+        (of, failure): (Asked, Failure),
         keep: bool,
     ) -> Next {
         let upstream = seen.upstream.filter(|_| failure.fault == Some(Fault::NoEndpoint));
@@ -111,7 +135,8 @@ impl Serving<'_> {
             let (status, page) = pool.settings.maintenance.as_ref()?;
             Some(Words { status: Some(*status), page: Some(page), ..Words::default() })
         });
-        self.tell(down, head, seen, failure, maintenance.unwrap_or_default(), keep).await
+        let words = Words { of, ..maintenance.unwrap_or_default() };
+        self.tell(down, head, seen, failure, words, keep).await
     }
 
     /// Answers by an error, unless there is nobody to tell; `words` have what is not usual about it.
@@ -131,9 +156,14 @@ impl Serving<'_> {
         let id = seen.id;
         let usual = ErrorAnswer::of(fault);
         let status = words.status.unwrap_or(usual.status);
-        let error = ErrorAnswer { id: id.as_str(), status, advice: words.advice, ..usual };
-        let page = words.page.or_else(|| pages(self.sites, seen)?.get(status));
-        let (mut answer, body) = error.make(Form::of_accept(head.fields.named(b"accept")), page);
+        let detail = words.of.detail(fault);
+        let error = ErrorAnswer { id: id.as_str(), status, advice: words.advice, detail: &detail, ..usual };
+        let (mut answer, body) = if grpc::is_call(head) {
+            (error.make_grpc(), Cow::default())
+        } else {
+            let page = words.page.or_else(|| pages(self.sites, seen)?.get(status));
+            error.make(Form::of_accept(head.fields.named(b"accept")), page)
+        };
         self.rule(down, head, seen, &mut answer.fields);
         answer.fields.append(b"Date", &self.connection.worker.date());
         // A script must be able to read what is wrong.
@@ -244,6 +274,20 @@ impl Serving<'_> {
         self.send(down, head, seen, answer, b"", keep, ending).await
     }
 
+    /// Answers `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Which methods there are, each path says.
+    pub(super) async fn alive<D: Downstream>(
+        &self,
+        down: &mut D,
+        head: &RequestHead,
+        seen: &mut Seen<'_>,
+        keep: bool,
+    ) -> Next {
+        let mut answer = ResponseHead::of(204);
+        answer.fields.append(b"Date", &self.connection.worker.date());
+        let ending = Ending::new(Cause::ClientClosed, Side::Lockgate);
+        self.send(down, head, seen, answer, b"", keep, ending).await
+    }
+
     /// Sends an answer of our own, however long the client takes for it as long as it keeps to its rate.
     #[expect(clippy::too_many_arguments, reason = "the request, the answer, and what follows it")]
     async fn send<D: Downstream>(
@@ -258,6 +302,13 @@ impl Serving<'_> {
     ) -> Next {
         // What a client still sends when it has an answer is not waited for.
         let keep = keep && down.is_over() && !self.connection.worker.is_stopping();
+        let (mut answer, mut body) = (answer, body);
+        if grpc::is_call(head) {
+            if grpc::status(&answer.fields).is_none() {
+                (answer, body) = (grpc::instead_of(&answer), b"");
+            }
+            seen.outcome.grpc_status = grpc::status(&answer.fields);
+        }
         let body = if head.method == Method::Head { b"" } else { body };
         seen.outcome.status = answer.status;
         seen.sent = body.len() as u64;

@@ -1,6 +1,6 @@
 //! What is said of a request when it is over: its line in the log, and what it counts for.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use lockgate_http::asked::asked;
@@ -9,12 +9,14 @@ use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
 
 use super::connection::{Connection, address};
-use super::serve::ip_of;
+use super::serve::address_of;
 use crate::access_log::{self, CLIENT_LEFT};
 use crate::answer::Fault;
+use crate::client_address::ClientAddress;
 use crate::exchange::{Failure, Outcome};
 use crate::request_id::RequestId;
 use crate::site::{Action, Route, SiteLog, Sites};
+use crate::upstream::bit;
 use crate::worker::unix_millis;
 
 /// What is known of a request by the time it is over.
@@ -25,7 +27,7 @@ pub(super) struct Seen<'a> {
     /// The trace that it is a part of.
     pub(super) trace: Option<TraceId>,
     pub(super) began: Instant,
-    pub(super) client: IpAddr,
+    pub(super) client: ClientAddress,
     pub(super) site: Option<usize>,
     pub(super) route: Option<&'a Route>,
     /// Which of the worker's upstreams it was handed to.
@@ -38,7 +40,7 @@ pub(super) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    pub(super) fn new(id: RequestId, began: Instant, client: IpAddr) -> Self {
+    pub(super) fn new(id: RequestId, began: Instant, client: ClientAddress) -> Self {
         Self {
             id,
             number: 0,
@@ -60,7 +62,7 @@ impl Seen<'_> {
 impl Connection {
     /// Notes a request whose head could not be read, and which was answered by `sent` bytes.
     pub(super) fn unread(&self, id: RequestId, began: Instant, sent: u64, failure: Failure, sites: &Sites) {
-        let mut seen = Seen::new(id, began, ip_of(self.client));
+        let mut seen = Seen::new(id, began, address_of(self.client));
         seen.sent = sent;
         seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
         seen.failure = Some(failure);
@@ -73,12 +75,16 @@ impl Connection {
         let took = seen.began.elapsed();
         let site = seen.site.map(|site| &sites.sites[site]);
         let cells = self.worker.cells.http.site(site.map(|site| site.place));
-        let status = if seen.outcome.status == 0 { CLIENT_LEFT } else { seen.outcome.status };
+        let outcome = &seen.outcome;
+        let status = if outcome.status == 0 { CLIENT_LEFT } else { outcome.status };
         cells.finished(head.method, status, took);
         cells.received.add(seen.received);
         cells.sent.add(seen.sent);
         if let Some(failure) = &seen.failure {
             cells.failed(failure.cause);
+        }
+        if let Some(status) = outcome.grpc_status {
+            cells.called(status);
         }
         if status == 101 || head.method == Method::Connect && matches!(status, 200..=299) {
             cells.upgrades.inc();
@@ -95,17 +101,18 @@ impl Connection {
             SiteLog::Own(number) => own.get_mut(number),
         };
         let Some(log) = log else { return };
-        let outcome = &seen.outcome;
+        let tried = self.tried(seen);
         let negotiated = self.negotiated.as_deref();
         let asked = asked(head).ok();
         // A proxy is asked for URLs of others; to what is served here clients came by the scheme that they came by.
         let elsewhere = seen.route.is_some_and(|route| matches!(route.action, Action::Connect(_)));
         let secure = asked.as_ref().filter(|_| elsewhere).and_then(|asked| asked.secure.or(head.secure));
-        let client = if ip_of(self.client) == seen.client {
-            address(self.client)
-        } else {
+        let client = match seen.client {
+            client if client == address_of(self.client) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
-            access_log::Address::Ip(SocketAddr::new(seen.client, 0))
+            ClientAddress::Ip(ip) => access_log::Address::Ip(SocketAddr::new(ip, 0)),
+            ClientAddress::Unix => access_log::Address::Unix,
+            ClientAddress::Unknown => access_log::Address::Unknown,
         };
         log.write_exchange(&access_log::Exchange {
             id: seen.id.as_str(),
@@ -140,6 +147,7 @@ impl Connection {
                 user_agent: head.fields.named(b"user-agent").next(),
             },
             status,
+            grpc_status: outcome.grpc_status,
             received: seen.received,
             sent: seen.sent,
             timings: access_log::Timings {
@@ -161,6 +169,7 @@ impl Connection {
                     .map(|upstream| self.worker.upstream(upstream).pool().settings.name.as_str()),
                 endpoint: outcome.endpoint.as_deref().map(|endpoint| endpoint.label.as_str()),
                 reused: outcome.reused,
+                tried: &tried,
                 retries: outcome.retries,
             }),
             failure: seen.failure.as_ref().map(|failure| access_log::Failure {
@@ -169,5 +178,13 @@ impl Connection {
                 detail: Some(failure.detail.as_ref()).filter(|detail| !detail.is_empty()),
             }),
         });
+    }
+
+    /// The endpoints that a request was brought to in vain, as the log has them.
+    fn tried(&self, seen: &Seen<'_>) -> String {
+        let Some(upstream) = seen.upstream.filter(|_| seen.outcome.tried != 0) else { return String::new() };
+        let members = self.worker.upstream(upstream).pool().members().iter().enumerate();
+        let tried = members.filter(|(at, _)| seen.outcome.tried & bit(*at) != 0);
+        tried.map(|(_, member)| member.endpoint().label.as_str()).collect::<Vec<_>>().join(",")
     }
 }

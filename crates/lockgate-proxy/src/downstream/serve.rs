@@ -8,14 +8,16 @@ mod verdict;
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use lockgate_http::asked::{Asked, asked};
 use lockgate_http::fields::{Fields, Known};
+use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::{self, Client};
-use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_net::listen::Peer;
 use lockgate_net::proxy_protocol::Version as ProxyVersion;
@@ -27,14 +29,16 @@ use crate::action::relay::Introduction;
 use crate::answer::Fault;
 use crate::body::ReadError;
 use crate::boxed::boxed;
+use crate::client_address::ClientAddress;
 use crate::clock::Guard;
 use crate::exchange::{Downstream, Request, Switched};
+use crate::memory;
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::shaping::{Shape, Shaped};
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
-use crate::upstream::{Asker, Private};
+use crate::upstream::{Asker, Kept};
 
 use elsewhere::Elsewhere;
 use find::Found;
@@ -45,6 +49,13 @@ const FILES: &str = "GET, HEAD, OPTIONS";
 const TUNNELS: &str = "CONNECT";
 /// Those of a proxy that forwards requests as well; any other may be asked for too.
 const FORWARDED: &str = "CONNECT, GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH";
+
+/// Bytes of a method (RFC 9112 §3: a longer one than any that is implemented is 501); registered ones have up to 17.
+const LONGEST_METHOD: usize = 64;
+/// Milliseconds between two lines about clients that are not known.
+const TOLD_EVERY: u64 = 60_000;
+/// Bytes that such a line shows of what was sent.
+const LONGEST_HOP: usize = 64;
 
 /// What a client's connection does next.
 pub(super) enum Next {
@@ -67,14 +78,14 @@ pub(super) enum Next {
 #[derive(Debug)]
 pub(super) struct Asking {
     /// The other end, or whom a PROXY header named.
-    ip: IpAddr,
+    address: ClientAddress,
     client: Client,
     /// Whence and where to it connected, once that was asked for: a system call that few connections need.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     requests: Cell<u64>,
     /// Its connections to endpoints that are told of it.
-    private: RefCell<Vec<Private>>,
+    private: Rc<Kept>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
 }
@@ -91,16 +102,20 @@ pub(super) struct Serving<'s> {
 
 impl Asking {
     pub(super) fn of(connection: &Connection) -> Self {
-        let ip = ip_of(connection.client);
-        // Whoever may open the socket's file was let in by its permissions.
-        let trusted = connection.client == Peer::Unix || (connection.worker.shared.trusted)(ip);
+        let address = address_of(connection.client);
+        let trusted = match address {
+            ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
+            // Whoever may open the socket's file was let in by its permissions.
+            ClientAddress::Unix => true,
+            ClientAddress::Unknown => false,
+        };
         let client = Client::new(text_of(connection.client), connection.negotiated.is_some(), trusted);
         Self {
-            ip,
+            address,
             client,
             addresses: OnceCell::new(),
             requests: Cell::new(0),
-            private: RefCell::default(),
+            private: Rc::default(),
             shaped: RefCell::default(),
         }
     }
@@ -177,19 +192,32 @@ impl<'s> Serving<'s> {
         seen: &mut Seen<'s>,
         keep: &mut bool,
     ) -> Result<Next, Refusal<'s>> {
-        let Self { connection, sites, asking, .. } = *self;
+        let Self { connection, sites, asking, guard } = *self;
         let worker = &connection.worker;
+        memory::room(guard).await.map_err(|_| {
+            worker.cells.memory_refused.inc();
+            Refusal::because(Fault::Exhausted, "memory")
+        })?;
         let length = down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
                 Refusal::because(Fault::NotImplemented, error.to_string())
             }
             error => Refusal::malformed(&error),
         })?;
+        if head.method_name().len() > LONGEST_METHOD {
+            return Err(Refusal::because(Fault::NotImplemented, "the method is too long"));
+        }
         let recipient = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
         let last = asking.requests.get() >= sites.requests || worker.is_stopping();
         *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
+        if *keep && head.version < Version::Http2 && worker.shared.connections.is_to_give_way() {
+            // Another client waits for a place: this one is told that it gets its next answer on a new connection.
+            *keep = false;
+        }
         let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
-        let Found { route, pattern, preflight } = self.find(head, &first, seen)?;
+        let Some(Found { route, pattern, preflight }) = self.find(head, &first, seen)? else {
+            return Ok(self.alive(down, head, seen, *keep).await);
+        };
         seen.route = Some(route);
         // Browsers ask without credentials (Fetch §3.2.2).
         if let Some(cors) = preflight {
@@ -293,7 +321,7 @@ impl<'s> Serving<'s> {
         asked: &Asked<'a>,
         host: &'a str,
         head: &'a RequestHead,
-        client: IpAddr,
+        client: ClientAddress,
         id: &'a RequestId,
     ) -> Values<'a> {
         Values {
@@ -321,11 +349,9 @@ impl<'s> Serving<'s> {
     }
 
     /// What is known of whoever sent a request that came from `client`, for who chooses an endpoint.
-    fn asker<'f>(&'f self, client: IpAddr, fields: &'f Fields) -> Asker<'f> {
-        // A Unix socket has none.
-        let client = Some(client).filter(|client| !client.is_unspecified());
+    fn asker<'f>(&'f self, client: ClientAddress, fields: &'f Fields) -> Asker<'f> {
         Asker {
-            client,
+            client: client.key(),
             server_name: self.connection.server_name.as_deref(),
             session: None,
             fields: Some(fields),
@@ -366,19 +392,22 @@ impl<'s> Serving<'s> {
     }
 
     /// The true client: where who asks is trusted, the last that is not in what it says of earlier hops.
-    fn client(&self, fields: &Fields) -> IpAddr {
-        let mut client = self.asking.ip;
+    fn client(&self, fields: &Fields) -> ClientAddress {
+        let mut client = self.asking.address;
         // Who asks for a tunnel says what he likes: no proxy between adds to what is meant for targets.
         if !self.asking.client.is_trusted() || self.sites.tunnels {
             return client;
         }
-        let told: Vec<&[u8]> = fields.tokens(Known::XForwardedFor).collect();
-        for hop in told.into_iter().rev() {
-            let Some(ip) = std::str::from_utf8(hop).ok().and_then(|hop| hop.parse::<IpAddr>().ok()) else {
-                break;
+        // An empty element counts: a proxy has added nothing to what its client had sent.
+        let lines: Vec<&[u8]> = fields.values(Known::XForwardedFor).collect();
+        let hops = lines.into_iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b','));
+        for hop in hops.map(<[u8]>::trim_ascii) {
+            let Some(ip) = forwarded_for::address(hop) else {
+                self.connection.unknown_client(hop);
+                return ClientAddress::Unknown;
             };
-            client = ip.to_canonical();
-            if !(self.connection.worker.shared.trusted)(client) {
+            client = ClientAddress::Ip(ip);
+            if !(self.connection.worker.shared.trusted)(ip) {
                 break;
             }
         }
@@ -386,11 +415,27 @@ impl<'s> Serving<'s> {
     }
 }
 
-/// The address of a peer; of one that has none, that of nobody.
-pub(super) fn ip_of(peer: Peer) -> IpAddr {
+impl Connection {
+    /// Counts a request whose client is not known, and now and then says which proxy has sent it.
+    fn unknown_client(&self, hop: &[u8]) {
+        self.worker.cells.http.unknown_clients.inc();
+        let now = self.worker.clock.now();
+        if self.worker.unknown_client_told.get().is_none_or(|last| now >= last + TOLD_EVERY) {
+            self.worker.unknown_client_told.set(Some(now));
+            let hop = hop.get(..LONGEST_HOP).unwrap_or(hop).escape_ascii();
+            tracing::warn!(
+                proxy = %text_of(self.client), hop = %hop,
+                "X-Forwarded-For of a trusted proxy names no address: the client is unknown, and `allow` and `deny` refuse it"
+            );
+        }
+    }
+}
+
+/// The address of a peer.
+pub(super) fn address_of(peer: Peer) -> ClientAddress {
     match peer {
-        Peer::Ip(address) => address.ip().to_canonical(),
-        Peer::Unix => Ipv4Addr::UNSPECIFIED.into(),
+        Peer::Ip(address) => ClientAddress::Ip(address.ip().to_canonical()),
+        Peer::Unix => ClientAddress::Unix,
     }
 }
 

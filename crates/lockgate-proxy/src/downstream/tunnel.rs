@@ -48,7 +48,7 @@ pub(super) async fn run(
     let watch = guard.watch();
     guard.settle();
     bounds.begin(guard);
-    watch.waits(Waiting::Otherwise);
+    watch.waits(Waiting::ForTunnel);
     cells.upgraded.inc();
     let meter = &watch.meter;
     let (mut going, mut coming) = (Way::Open, Way::Open);

@@ -120,6 +120,10 @@ impl Sink for Link {
         self.writer.poll_data(cx, &mut self.stream, data, last).map_err(WriteError::from)
     }
 
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.writer.poll_sent(cx, &mut self.stream).map_err(WriteError::from)
+    }
+
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
         self.writer.finish(trailers, passes);
     }
@@ -148,7 +152,7 @@ impl Sink for Link {
 impl Tunnel for Link {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
         self.writer.begin_body(BodyLength::UntilClose);
-        self.reader.begin_body(BodyLength::UntilClose)
+        self.reader.begin_tunnel()
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
@@ -182,6 +186,10 @@ impl Downstream for Link {
     fn respond(&mut self, request: &RequestHead, answer: &ResponseHead, length: BodyLength, keep: bool) {
         heads::response(request, answer, length, keep, self.writer.head());
         self.writer.begin_body(length);
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.writer.poll_room(cx, &mut self.stream).map_err(WriteError::from)
     }
 
     fn takes_files(&self) -> bool {

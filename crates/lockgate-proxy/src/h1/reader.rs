@@ -3,6 +3,9 @@
 //! Data is lent from where it was received. Chunks that came together are moved together there, so that one read of a
 //! chunked body is one piece of data.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -13,6 +16,7 @@ use lockgate_http::h1::body::{Decoder, Part};
 use lockgate_http::h1::parse::Progress;
 use lockgate_http::h1::{HeadError, Limits};
 use lockgate_http::head::BodyLength;
+use lockgate_net::acknowledge::Pauses;
 use lockgate_net::stream::{Blocks, Inbox, Stream};
 
 use crate::body::ReadError;
@@ -33,6 +37,8 @@ pub struct Reader {
     taken: u64,
     /// What the body may have of data.
     most: u64,
+    /// How the peer sends, where the body is not one message but a tunnel.
+    tunnel: Option<Box<Pauses>>,
 }
 
 impl Reader {
@@ -51,6 +57,7 @@ impl Reader {
             limits: Limits::default(),
             taken: 0,
             most: u64::MAX,
+            tunnel: None,
         }
     }
 
@@ -114,6 +121,8 @@ impl Reader {
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => {
+                    // Behind what is less than a head, or what came before it: a handshake, a PROXY header.
+                    stream.await_rest();
                     self.inbox.settle();
                     return Poll::Pending;
                 }
@@ -136,6 +145,15 @@ impl Reader {
         if self.ended { Ok(()) } else { self.decode() }
     }
 
+    /// Begins bytes of which nothing says where their messages end.
+    ///
+    /// # Errors
+    /// Never, as long as such a body takes any bytes.
+    pub fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        self.tunnel = Some(Box::default());
+        self.begin_body(BodyLength::UntilClose)
+    }
+
     /// Refuses the body that was begun once more than `most` bytes of data have come.
     pub fn allow(&mut self, most: u64) {
         self.most = most;
@@ -149,11 +167,19 @@ impl Reader {
     pub fn poll_data(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), ReadError>> {
         while self.data.is_empty() && !self.ended {
             match stream.poll_read(cx, &mut self.inbox) {
-                Poll::Ready(Ok(true)) => self.decode()?,
+                Poll::Ready(Ok(true)) => {
+                    if let Some(pauses) = &mut self.tunnel {
+                        pauses.note(stream.socket(), None);
+                    }
+                    self.decode()?;
+                }
                 Poll::Ready(Ok(false)) if self.decoder.may_close() => self.ended = true,
                 Poll::Ready(Ok(false)) => return Poll::Ready(Err(ReadError::Cut)),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Pending => {
+                    if self.tunnel.is_none() {
+                        stream.await_rest();
+                    }
                     self.inbox.settle();
                     return Poll::Pending;
                 }

@@ -232,6 +232,26 @@ impl Writer {
         Poll::Ready(Ok(()))
     }
 
+    /// Completes when nothing that was sealed waits to leave.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_sent(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+        let sent = stream.poll_sent(cx);
+        self.blocked |= sent.is_pending();
+        sent
+    }
+
+    /// Completes when data would leave, as far as is known without a system call.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<(), StreamError>> {
+        let room = stream.poll_room(cx);
+        self.blocked = room.is_pending();
+        room
+    }
+
     /// Forgets what was not sent: it belongs to a message that is given up.
     pub fn discard(&mut self) {
         self.clear();

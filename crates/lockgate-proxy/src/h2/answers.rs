@@ -1,7 +1,11 @@
-//! What the frames of an endpoint cost us beside what flow control bounds: field sections that nobody has taken yet, and
-//! DATA that carries nothing.
+//! What the frames of an endpoint cost us beside what flow control bounds, and what the h2 crate does not tell of them:
+//! field sections that nobody has taken yet, DATA that carries nothing, pseudo-fields where they must not be.
 
-use lockgate_http::h2::frames::{self, Scanner};
+use lockgate_http::h2::HeadError;
+use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
+use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
+
+use super::unfinished::Unfinished;
 
 /// Frames of field sections on one stream: the answer, its trailers, and more answers before it than anybody needs.
 const SECTIONS: u32 = 64;
@@ -13,26 +17,61 @@ const EMPTY: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Answers {
     scanner: Scanner,
-    /// The requests that run, and the frames of field sections that came for each. Of others the crate keeps none.
-    streams: Vec<(u32, u32)>,
+    account: Account,
+    /// The stream of the section that comes now, and whether that ends it.
+    of: Option<(u32, bool)>,
+    /// The requests that run. Of others the crate keeps nothing.
+    streams: Vec<Running>,
     empty: u32,
     frames: u64,
     flooded: bool,
+    unfinished: Unfinished,
+    /// Whether a section could not be followed.
+    lost: bool,
+    /// Requests with malformed answers.
+    malformed: usize,
+}
+
+/// A request that was sent.
+#[derive(Debug)]
+struct Running {
+    stream: u32,
+    /// Frames of field sections that came for it.
+    sections: u32,
+    /// Whether its answer has begun: then trailers follow.
+    answered: bool,
+    /// Whether the endpoint has ended it: what still comes is the crate's to refuse.
+    ended: bool,
+    wrong: Option<HeadError>,
 }
 
 impl Answers {
-    pub(super) fn new() -> Self {
-        Self { scanner: Scanner::of_server(), streams: Vec::new(), empty: 0, frames: 0, flooded: false }
+    /// Of an endpoint that sends fields of up to `longest` bytes.
+    pub(super) fn new(longest: usize) -> Self {
+        Self {
+            scanner: Scanner::of_server(),
+            account: Account::new(TABLE_SIZE as u16, longest),
+            of: None,
+            streams: Vec::new(),
+            empty: 0,
+            frames: 0,
+            flooded: false,
+            unfinished: Unfinished::default(),
+            lost: false,
+            malformed: 0,
+        }
     }
 
     /// A request begins.
     pub(super) fn begins(&mut self, stream: u32) {
-        self.streams.push((stream, 0));
+        self.streams.push(Running { stream, sections: 0, answered: false, ended: false, wrong: None });
     }
 
     /// A request is over, whatever still comes of its answer.
     pub(super) fn ends(&mut self, stream: u32) {
-        self.streams.retain(|(one, _)| *one != stream);
+        if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
+            self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
+        }
     }
 
     /// HEADERS and DATA that have come.
@@ -50,31 +89,114 @@ impl Answers {
         self.empty >= EMPTY
     }
 
+    /// The message of which the rest is waited for.
+    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
+        &mut self.unfinished
+    }
+
+    /// Whether what has come ended within a frame.
+    pub(super) fn is_within_frame(&self) -> bool {
+        self.scanner.is_within_frame()
+    }
+
+    /// Whether a field section could not be followed, and nothing is known of those that have come since.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// What is wrong with a field section of this answer: it has pseudo-fields or fields of connections that it must not have, or
+    /// lacks the pseudo-field that it must have (RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2).
+    pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
+        if self.malformed == 0 {
+            return None;
+        }
+        self.streams.iter().find(|one| one.stream == stream)?.wrong
+    }
+
     /// Looks at bytes that have come.
     pub(super) fn see(&mut self, bytes: &[u8]) {
-        let Self { scanner, streams, empty, frames: seen, flooded } = self;
-        scanner.scan(bytes, |frame| {
-            *seen += u64::from(matches!(frame.kind, frames::HEADERS | frames::DATA));
-            match frame.kind {
-                frames::HEADERS | frames::CONTINUATION => {
-                    let running = streams.iter_mut().find(|(one, _)| *one == frame.stream);
-                    if let Some((_, sections)) = running {
-                        *sections += 1;
-                        *flooded |= *sections > SECTIONS;
-                    }
-                }
-                frames::DATA if frame.length == 0 && frame.flags & frames::END_STREAM == 0 => {
-                    *empty = empty.saturating_add(1);
-                }
-                _ => {}
+        // It is lent out for as long as it calls back.
+        let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_server());
+        scanner.follow(bytes, |seen| match seen {
+            Seen::Frame(frame) => self.frame(frame),
+            Seen::Block(piece) if self.of.is_some() && !self.lost => {
+                self.lost = self.account.see(piece).is_err();
             }
+            Seen::Block(_) => {}
+            Seen::Whole => self.whole(),
+            Seen::DependsOnItself => self.lost = true,
         });
+        self.scanner = scanner;
+    }
+
+    fn frame(&mut self, frame: Frame<'_>) {
+        self.unfinished.see(&frame);
+        self.frames += u64::from(matches!(frame.kind, frames::HEADERS | frames::DATA));
+        match frame.kind {
+            frames::HEADERS | frames::CONTINUATION => {
+                if frame.kind == frames::HEADERS {
+                    self.of = Some((frame.stream, frame.flags & frames::END_STREAM != 0));
+                }
+                if let Some(running) = self.running(frame.stream) {
+                    running.sections += 1;
+                    self.flooded |= running.sections > SECTIONS;
+                }
+            }
+            frames::DATA if frame.flags & frames::END_STREAM != 0 => {
+                if let Some(running) = self.running(frame.stream) {
+                    running.ended = true;
+                }
+            }
+            frames::DATA if frame.length == 0 => self.empty = self.empty.saturating_add(1),
+            _ => {}
+        }
+    }
+
+    fn whole(&mut self) {
+        let Some((stream, ends)) = self.of.take() else { return };
+        if self.lost {
+            return;
+        }
+        let Ok(section) = self.account.end() else {
+            self.lost = true;
+            return;
+        };
+        let Some(running) = self.running(stream) else { return };
+        let was_ended = running.ended;
+        running.ended |= ends;
+        if !was_ended && running.takes(section) {
+            self.malformed += 1;
+        }
+    }
+
+    fn running(&mut self, stream: u32) -> Option<&mut Running> {
+        self.streams.iter_mut().find(|one| one.stream == stream)
+    }
+}
+
+impl Running {
+    /// Looks at its next section; says whether that is the first that is malformed.
+    fn takes(&mut self, section: Section) -> bool {
+        let right = if self.answered { !section.has_pseudo_fields() } else { section.is_answer() };
+        self.answered |= !section.is_interim();
+        let wrong = match () {
+            () if !right || section.has_misplaced_pseudo_fields() => HeadError::PseudoFields,
+            () if section.has_connection_fields() => HeadError::ConnectionField,
+            () => return false,
+        };
+        self.wrong.replace(wrong).is_none()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `:status: 200` and `:status: 103`.
+    const OK: &[u8] = &[0x88];
+    const HINTS: &[u8] = &[0x08, 3, b'1', b'0', b'3'];
+    /// `age` and an empty value, as trailers may have it.
+    const AGE: &[u8] = &[0x80 | 21];
 
     fn frame(kind: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
         [&[0, 0, payload.len() as u8, kind, frames::END_HEADERS, 0, 0, 0, stream], payload].concat()
@@ -83,15 +205,15 @@ mod tests {
     /// Field sections are under no flow control: who takes none of them would have us hold all that are sent.
     #[test]
     fn field_sections_of_one_request_are_bounded() {
-        let mut answers = Answers::new();
+        let mut answers = Answers::new(1_024);
         for stream in [1, 3] {
             answers.begins(stream);
-            answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), b"x").repeat(64));
+            answers.see(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
             assert!(!answers.is_flooded());
         }
         // Of one that is over nothing is held.
         answers.ends(1);
-        answers.see(&frame(frames::HEADERS, 1, b"x").repeat(100));
+        answers.see(&frame(frames::HEADERS, 1, HINTS).repeat(100));
         assert!(!answers.is_flooded());
         answers.see(&frame(frames::CONTINUATION, 3, b"x"));
         assert!(answers.is_flooded());
@@ -99,12 +221,67 @@ mod tests {
 
     #[test]
     fn data_without_bytes_wears_a_connection_out() {
-        let mut answers = Answers::new();
+        let mut answers = Answers::new(1_024);
         answers.begins(1);
         answers.see(&[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")].concat().repeat(63));
         assert!(!answers.is_worn());
         answers.see(&frame(frames::DATA, 1, b""));
         assert!(answers.is_worn());
         assert_eq!(answers.frames(), 127);
+    }
+
+    /// RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2.
+    #[test]
+    fn pseudo_fields_belong_into_heads_and_only_status() {
+        for (sections, malformed) in [
+            (&[OK][..], false),
+            (&[HINTS, HINTS, OK, AGE], false),
+            (&[OK, AGE], false),
+            // Trailers with :status, with :path.
+            (&[OK, OK], true),
+            (&[OK, HINTS], true),
+            (&[HINTS, OK, &[0x84]], true),
+            // A head with :path, one without :status.
+            (&[&[0x88, 0x84]], true),
+            (&[AGE], true),
+            (&[HINTS, AGE], true),
+            // :status twice, behind another field; Transfer-Encoding.
+            (&[&[0x88, 0x88]], true),
+            (&[&[0x80 | 21, 0x88]], true),
+            (&[&[0x88, 0x80 | 57]], true),
+            (&[OK, &[0x80 | 57]], true),
+        ] {
+            let mut answers = Answers::new(1_024);
+            answers.begins(1);
+            answers.begins(3);
+            for section in sections {
+                answers.see(&frame(frames::HEADERS, 1, section));
+            }
+            assert_eq!((answers.wrong(1).is_some(), answers.wrong(3)), (malformed, None), "{sections:x?}");
+            assert!(!answers.is_lost());
+            answers.ends(1);
+            assert_eq!(answers.wrong(1), None);
+        }
+        // What comes behind the end of an answer is no part of it.
+        let mut answers = Answers::new(1_024);
+        answers.begins(1);
+        answers.see(&frame(frames::HEADERS, 1, OK));
+        answers.see(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
+        answers.see(&frame(frames::HEADERS, 1, OK));
+        assert_eq!(answers.wrong(1), None);
+    }
+
+    /// All sections of a connection share a table, those of requests that are over too (RFC 9113 §4.3).
+    #[test]
+    fn sections_of_requests_that_are_over_are_followed() {
+        let mut answers = Answers::new(1_024);
+        // `:status: 103` goes into the table, and is 62 from there on.
+        answers.see(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
+        answers.begins(9);
+        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 62]));
+        answers.see(&frame(frames::HEADERS, 9, OK));
+        assert!(answers.wrong(9).is_none() && !answers.is_lost());
+        answers.see(&frame(frames::HEADERS, 9, &[0x80 | 63]));
+        assert!(answers.is_lost());
     }
 }

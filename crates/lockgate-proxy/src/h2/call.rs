@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use h2::Reason;
 use h2::client::ResponseFuture;
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::Limits;
@@ -12,8 +13,9 @@ use lockgate_http::h2::{self as words, HeadError};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 use lockgate_net::stream::StreamError;
 
+use super::heads::{self, Target};
 use super::outgoing::Outgoing;
-use super::{Incoming, Shared, heads};
+use super::{Incoming, Shared};
 use crate::body::{ReadError, Reset, Sink, Source, Tunnel, WriteError};
 use crate::exchange::Request;
 use crate::h1;
@@ -45,29 +47,13 @@ enum State {
     /// Nothing was asked.
     New,
     /// It could not be asked.
-    Refused(Refusal),
+    Refused(Reset),
     /// There is no answer yet.
     Asked(ResponseFuture),
     /// There is.
     Answered(Incoming),
     /// None comes.
     Over,
-}
-
-/// Why a request could not be sent.
-#[derive(Debug, Clone, Copy)]
-enum Refusal {
-    Head(HeadError),
-    Reset(Reset),
-}
-
-impl From<Refusal> for ReadError {
-    fn from(kind: Refusal) -> Self {
-        match kind {
-            Refusal::Head(error) => error.into(),
-            Refusal::Reset(reset) => reset.into(),
-        }
-    }
 }
 
 impl Call {
@@ -92,27 +78,24 @@ impl Call {
     }
 
     /// Sends the head of a request.
-    pub fn ask(&mut self, request: &Request<'_>) {
+    pub fn ask(&mut self, request: &Request<'_>, target: Target) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::accept(request));
         // What follows a handshake is not of it: until it is accepted there is nothing to send.
         let whole = request.length == BodyLength::Empty;
         let ended = whole && !websocket;
         self.before = self.connection.sent();
-        let asked = heads::ask(request, self.connection.is_secure(), websocket).map_err(Refusal::Head);
-        let asked = asked.and_then(|head| {
-            self.connection.ask(head, ended).map_err(|reset| {
-                (self.unprocessed, self.lost) = (true, true);
-                Refusal::Reset(reset)
-            })
-        });
-        match asked {
+        let head = heads::ask(request, target, self.connection.is_secure(), websocket);
+        match self.connection.ask(head, ended) {
             Ok((answer, body)) => {
                 self.stream = Some(answer.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
                 self.state = State::Asked(answer);
             }
-            Err(error) => self.state = State::Refused(error),
+            Err(reset) => {
+                (self.unprocessed, self.lost) = (true, true);
+                self.state = State::Refused(reset);
+            }
         }
     }
 
@@ -128,9 +111,12 @@ impl Call {
         let limits = Limits::default();
         let coming = match &mut self.state {
             State::Asked(coming) => coming,
-            State::Refused(error) => return Poll::Ready(Err((*error).into())),
+            State::Refused(reset) => return Poll::Ready(Err((*reset).into())),
             State::New | State::Answered(_) | State::Over => return Poll::Ready(Ok(false)),
         };
+        if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
+            return Poll::Ready(Err(self.malformed(wrong)));
+        }
         match coming.poll_informational(cx) {
             Poll::Ready(Some(Ok(interim))) => {
                 heads::answer(&interim, &limits, answer)?;
@@ -154,6 +140,13 @@ impl Call {
             }
             Err(error) => Poll::Ready(Err(self.broken(&error))),
         }
+    }
+
+    /// The answer has pseudo-fields that it must not have: a stream error (RFC 9113 §8.1.1).
+    fn malformed(&mut self, wrong: HeadError) -> ReadError {
+        self.outgoing.reset(Reason::PROTOCOL_ERROR);
+        self.state = State::Over;
+        wrong.into()
     }
 
     fn broken(&mut self, error: &h2::Error) -> ReadError {
@@ -203,18 +196,23 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let State::Asked(_) = self.state {
-            self.connection.taken_back();
-        }
+        let state = std::mem::replace(&mut self.state, State::Over);
         // The stream goes first: then its place is free.
-        self.state = State::Over;
         self.outgoing = Outgoing::default();
-        self.connection.release(self.stream);
+        if let State::Asked(answer) = state {
+            self.connection.take_back(answer);
+        } else {
+            drop(state);
+            self.connection.release(self.stream);
+        }
     }
 }
 
 impl Source for Call {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
+            return Poll::Ready(Err(self.malformed(wrong)));
+        }
         let State::Answered(incoming) = &mut self.state else { return Poll::Ready(Err(ReadError::Cut)) };
         incoming.poll_data(cx).map_err(|error| match error {
             ReadError::Reset(reset) => self.connection.explain(reset),
@@ -318,7 +316,11 @@ fn is_websocket(request: &Request<'_>) -> bool {
     request.upgrade().is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-/// What a connection that has broken says of each of its streams.
+/// Why a connection is over whose peer has ended it in an orderly way.
+pub(super) const CLOSED: &str = "closed";
+
+/// What a connection that is over says of each of its streams.
 pub(super) fn lost(why: &str) -> ReadError {
-    StreamError::Io(io::Error::other(why.to_owned())).into()
+    let kind = if why == CLOSED { io::ErrorKind::UnexpectedEof } else { io::ErrorKind::Other };
+    StreamError::Io(io::Error::new(kind, why.to_owned())).into()
 }

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use lockgate_net::acknowledge::Pauses;
 use lockgate_net::stream::{Blocks, Inbox, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -43,6 +44,8 @@ pub struct Carrier {
     gate: Option<Gate>,
     /// The same at what endpoints answer.
     answers: Option<Answers>,
+    /// How the peer sends.
+    pauses: Pauses,
     /// Why it broke, which the crate is told only in the words of input and output.
     broken: Option<StreamError>,
 }
@@ -64,6 +67,7 @@ impl Carrier {
             moved: (0, 0),
             gate,
             answers: None,
+            pauses: Pauses::default(),
             broken: None,
         };
         if let Some(gate) = &mut carrier.gate {
@@ -72,9 +76,9 @@ impl Carrier {
         carrier
     }
 
-    /// Over a connection to an endpoint on which nothing was said.
-    pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>) -> Self {
-        Self { answers: Some(Answers::new()), ..Self::new(stream, blocks, &[], None) }
+    /// Over a connection to an endpoint on which nothing was said, and whose fields have up to `longest` bytes.
+    pub fn to_endpoint(stream: Stream, blocks: &Rc<Blocks>, longest: usize) -> Self {
+        Self { answers: Some(Answers::new(longest)), ..Self::new(stream, blocks, &[], None) }
     }
 
     /// The connection.
@@ -110,6 +114,19 @@ impl Carrier {
     /// Begins a turn, in which no more than a share is read: then the worker's other connections have theirs.
     pub fn begin_turn(&mut self) {
         self.reads = READS;
+    }
+
+    /// Is told at the end of a turn: what has come is acknowledged at once where the rest of it is waited for. What was
+    /// sent in this turn has done that.
+    pub fn await_rest(&mut self) {
+        let (within, unfinished) = match (&mut self.gate, &mut self.answers) {
+            (Some(gate), _) => (gate.is_within_frame(), gate.unfinished()),
+            (None, Some(answers)) => (answers.is_within_frame(), answers.unfinished()),
+            (None, None) => return,
+        };
+        if (within || unfinished.is_waited_for()) && self.stream.await_rest() {
+            unfinished.told();
+        }
     }
 
     /// From here on nothing of a client that breaks the rules is read: before, nobody could tell it so.
@@ -160,13 +177,15 @@ impl Carrier {
             return Poll::Pending;
         }
         if self.inbox.is_empty() {
-            if self.reads == 0 {
+            let full = self.gate.as_ref().is_some_and(|gate| gate.is_full());
+            if self.reads == 0 || full {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             self.reads -= 1;
             match self.stream.poll_read(cx, &mut self.inbox) {
                 Poll::Ready(Ok(true)) => {
+                    self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += self.inbox.bytes().len() as u64;
                     if let Some(gate) = &mut self.gate {
                         gate.see(self.inbox.bytes(), self.moved.0);
@@ -201,6 +220,13 @@ impl Carrier {
         Poll::Ready(Ok(()))
     }
 
+    fn gather(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+        if let Some(gate) = &mut self.gate {
+            gate.send(bytes);
+        }
+    }
+
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.out.len() - self.sent >= GATHERED {
             ready!(self.poll_send(cx))?;
@@ -226,7 +252,7 @@ impl AsyncWrite for Io {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let mut carrier = self.0.borrow_mut();
         ready!(carrier.poll_room(cx))?;
-        carrier.out.extend_from_slice(buf);
+        carrier.gather(buf);
         Poll::Ready(Ok(buf.len()))
     }
 
@@ -238,7 +264,7 @@ impl AsyncWrite for Io {
         let mut carrier = self.0.borrow_mut();
         ready!(carrier.poll_room(cx))?;
         for buf in bufs {
-            carrier.out.extend_from_slice(buf);
+            carrier.gather(buf);
         }
         Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
     }
@@ -257,5 +283,63 @@ impl AsyncWrite for Io {
         ready!(carrier.poll_send(cx))?;
         let finished = ready!(carrier.stream.poll_finish(cx));
         Poll::Ready(finished.map_err(|error| carrier.breaks(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use lockgate_http::h2::frames;
+    use lockgate_net::socket::{Family, Socket};
+
+    use super::*;
+
+    fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
+        [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream], payload].concat()
+    }
+
+    /// Asks an endpoint, which then sends `bytes`; how often these were acknowledged at once when the turn is over.
+    async fn acknowledged(bytes: &[u8]) -> u8 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (mut endpoint, _) = listener.accept().unwrap();
+        let stream = Stream::new(Socket::new(socket.into(), Family::Tcp).unwrap(), None, Vec::new());
+        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, &Blocks::new(), 1_024)));
+        let mut io = Io(Rc::clone(&carrier));
+        poll_fn(|cx| Pin::new(&mut io).poll_write(cx, b"ask")).await.unwrap();
+        poll_fn(|cx| carrier.borrow_mut().poll_send(cx)).await.unwrap();
+        endpoint.read_exact(&mut [0; 3]).unwrap();
+        endpoint.write_all(bytes).unwrap();
+        let mut read = 0;
+        while read < bytes.len() {
+            let (mut room, before) = ([0; 1024], carrier.borrow().moved().1);
+            poll_fn(|cx| Pin::new(&mut io).poll_read(cx, &mut ReadBuf::new(&mut room))).await.unwrap();
+            read += (carrier.borrow().moved().1 - before) as usize;
+        }
+        carrier.borrow_mut().await_rest();
+        carrier.borrow().stream().socket().acknowledged()
+    }
+
+    #[test]
+    fn pieces_of_an_answer_are_acknowledged_at_once_and_whole_ones_not() {
+        let head = frame(frames::HEADERS, frames::END_HEADERS, 1, b"\x88");
+        let data = frame(frames::DATA, 0, 1, b"da");
+        let last = frame(frames::DATA, frames::END_STREAM, 1, b"ta");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        for (bytes, expected) in [
+            ([head.clone(), last.clone()].concat(), 0),
+            ([head.clone(), data.clone(), last.clone()].concat(), 0),
+            (frame(frames::SETTINGS, 0, 0, b""), 0),
+            (head.clone(), 1),
+            ([head.clone(), data].concat(), 1),
+            ([&head[..], &last[..10]].concat(), 1),
+            (head[..5].to_vec(), 1),
+        ] {
+            assert_eq!(runtime.block_on(acknowledged(&bytes)), expected, "{bytes:?}");
+        }
     }
 }

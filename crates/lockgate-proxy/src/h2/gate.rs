@@ -1,16 +1,19 @@
 //! What a client's frames cost us, beside what they do: those that carry nothing for a request are counted as they come,
-//! before anybody acts on them.
+//! before anybody acts on them, and so are those by which it makes us reset its streams.
 //!
 //! Each attack of its kind was cheap to send and dear to answer: PING, SETTINGS, PRIORITY and empty DATA (CVE-2019-9512,
 //! -9515, -9513, -9518), requests that are taken back at once (CVE-2023-44487). What the h2 crate bounds by itself is not
-//! counted again: CONTINUATION, field sections, tiny DATA, streams that we must reset (CVE-2025-8671).
+//! counted again: CONTINUATION and tiny DATA.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use lockgate_http::h2::frames::{self, Frame, Scanner};
+use lockgate_http::h2::HeadError;
+use lockgate_http::h2::frames::{self, Frame, Scanner, Seen};
 use lockgate_http::priority::{self, Priority};
 
+use super::sections::{Sections, Use, Verdict};
+use super::unfinished::Unfinished;
 use crate::clock::Clock;
 
 /// Updates of windows that a connection may send before it has got anything.
@@ -25,6 +28,15 @@ const PING_ANSWER: u64 = 17;
 const SETTINGS_ANSWER: u64 = 9;
 /// Streams that are over and remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
+/// Streams that are refused before the client has seen how many it may open at once (RFC 9113 §5.1.2): one that opens a
+/// thousand at once is not to blame.
+const UNSEEN: u32 = 1_024;
+/// Codes of resets (RFC 9113 §7).
+const PROTOCOL_ERROR: u32 = 1;
+const FLOW_CONTROL_ERROR: u32 = 3;
+const STREAM_CLOSED: u32 = 5;
+const FRAME_SIZE_ERROR: u32 = 6;
+const REFUSED_STREAM: u32 = 7;
 /// Priorities that are remembered until somebody asks for them.
 const PRIORITIES: usize = 128;
 
@@ -48,6 +60,8 @@ pub enum Violation {
     Control,
     /// Opened windows for which nothing was sent.
     Updates,
+    /// Sent a field section that could not be followed, which the crate took.
+    Sections,
 }
 
 impl Violation {
@@ -57,6 +71,7 @@ impl Violation {
             Self::Resets => "resets",
             Self::Control => "control",
             Self::Updates => "updates",
+            Self::Sections => "sections",
         }
     }
 
@@ -66,6 +81,7 @@ impl Violation {
             Self::Resets => "too many requests taken back",
             Self::Control => "too many frames without a use",
             Self::Updates => "too many updates of windows",
+            Self::Sections => "a field section that cannot be read",
         }
     }
 }
@@ -114,12 +130,29 @@ pub struct Gate {
     priorities: Vec<(u32, Priority)>,
     /// Streams that ended before their bodies did, the last of them.
     over: VecDeque<u32>,
+    unfinished: Unfinished,
+    sections: Sections,
+    /// What we send.
+    sent: Scanner,
+    /// Whether the client has acknowledged our SETTINGS.
+    acknowledged: bool,
+    /// Streams that may still be refused before it has.
+    unseen: u32,
+    /// Streams that we refuse for a reason of our own, and of which the reset has not left.
+    refused: u32,
     violation: Option<Violation>,
 }
 
 impl Gate {
-    /// For a client that may take back and control so much.
-    pub fn new(clock: &Rc<Clock>, resets: Allowance, control: Allowance) -> Self {
+    /// For a client that may take back and control so much, whose fields have up to `longest` bytes, and that has up to `streams`
+    /// requests open.
+    pub fn new(
+        clock: &Rc<Clock>,
+        resets: Allowance,
+        control: Allowance,
+        longest: usize,
+        streams: u32,
+    ) -> Self {
         let now = clock.now();
         Self {
             clock: Rc::clone(clock),
@@ -132,6 +165,12 @@ impl Gate {
             answers: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
+            unfinished: Unfinished::default(),
+            sections: Sections::new(longest, streams),
+            sent: Scanner::of_server(),
+            acknowledged: false,
+            unseen: UNSEEN,
+            refused: 0,
             violation: None,
         }
     }
@@ -141,17 +180,59 @@ impl Gate {
         self.violation
     }
 
+    /// The same when the crate has looked at all that has come: what it could not read either it has told itself.
+    pub fn settle(&mut self) -> Option<Violation> {
+        self.sections.settle();
+        self.violation.or(self.sections.is_lost().then_some(Violation::Sections))
+    }
+
+    /// The crate has accepted a stream: what is to be done with its request.
+    pub fn accept(&mut self, stream: u32) -> Verdict {
+        let verdict = self.sections.accept(stream);
+        self.refused += u32::from(verdict == Verdict::Refuse);
+        verdict
+    }
+
+    /// A stream is refused for a reason of our own: it is no mistake of the client's.
+    pub fn refuses(&mut self) {
+        self.refused += 1;
+    }
+
+    /// What is wrong with the trailers of an open stream and not told by the crate.
+    pub fn wrong(&mut self, stream: u32) -> Option<HeadError> {
+        self.sections.wrong(stream)
+    }
+
+    /// Whether heads wait for the crate to hand them on, and no more is to be read before it has.
+    pub(super) fn is_full(&self) -> bool {
+        self.sections.is_full()
+    }
+
     /// Priorities that the client has said since the last time, of requests that may not have come yet (RFC 9218 §7.1).
     pub fn take_priorities(&mut self) -> Vec<(u32, Priority)> {
         std::mem::take(&mut self.priorities)
     }
 
-    /// A stream is over, and its client may not have finished: what still comes of its body is of use to nobody.
-    pub fn ends(&mut self, stream: u32) {
+    /// A stream is over. Where its client has not `finished`, what still comes of its body is of use to nobody.
+    pub fn ends(&mut self, stream: u32, finished: bool) {
+        self.sections.ends(stream);
+        if finished {
+            return;
+        }
         if self.over.len() == OVER {
             self.over.pop_front();
         }
         self.over.push_back(stream);
+    }
+
+    /// The message of which the rest is waited for.
+    pub(super) fn unfinished(&mut self) -> &mut Unfinished {
+        &mut self.unfinished
+    }
+
+    /// Whether what has come ended within a frame.
+    pub(super) fn is_within_frame(&self) -> bool {
+        self.scanner.is_within_frame()
     }
 
     /// Looks at bytes that have come, when so many were sent.
@@ -160,35 +241,82 @@ impl Gate {
         let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
-        let Self {
-            scanner, resets, control, updates, explained, answers, priorities, over, violation, ..
-        } = self;
-        scanner.scan(bytes, |frame| {
-            let found = match frame.kind {
-                frames::HEADERS => None,
-                frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
-                frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
-                // One to a SETTINGS that we never sent ends the connection by itself; of PING we send one at the most.
-                frames::SETTINGS if frame.flags & frames::ACK != 0 => None,
-                frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
-                frames::WINDOW_UPDATE => (!take(explained) && !take(updates)).then_some(Violation::Updates),
-                frames::PING if frame.flags & frames::ACK == 0 => {
-                    *answers += PING_ANSWER;
-                    (!take(explained) && !control.take(now)).then_some(Violation::Control)
-                }
-                frames::SETTINGS => {
-                    *answers += SETTINGS_ANSWER;
-                    (!control.take(now)).then_some(Violation::Control)
-                }
-                _ => (!control.take(now)).then_some(Violation::Control),
-            };
-            if let Frame { kind: frames::PRIORITY_UPDATE, payload, .. } = frame
-                && let Some(update) = priority::priority_update(payload)
-                && priorities.len() < PRIORITIES
-            {
-                priorities.push(update);
+        // It is lent out for as long as it calls back.
+        let mut scanner = std::mem::replace(&mut self.scanner, Scanner::of_client());
+        scanner.follow(bytes, |seen| match seen {
+            Seen::Frame(frame) => {
+                self.unfinished.see(&frame);
+                let found = self.frame(frame, now);
+                self.violation = self.violation.or(found);
             }
-            *violation = violation.or(found);
+            Seen::Block(piece) => self.sections.see(piece),
+            Seen::Whole => self.sections.whole(),
+            Seen::DependsOnItself => self.sections.lose(),
+        });
+        self.scanner = scanner;
+    }
+
+    fn frame(&mut self, frame: Frame<'_>, now: u64) -> Option<Violation> {
+        let Self { resets, control, updates, explained, answers, priorities, over, .. } = self;
+        let mut useless = || (!control.take(now)).then_some(Violation::Control);
+        match frame.kind {
+            frames::HEADERS => match self.sections.begins(frame.stream) {
+                Use::Some => None,
+                Use::None => useless(),
+            },
+            frames::DATA if frame.length > 0 && !over.contains(&frame.stream) => None,
+            frames::DATA if frame.flags & frames::END_STREAM != 0 => None,
+            // One to a SETTINGS that we never sent ends the connection by itself; of PING we send one at the most.
+            frames::SETTINGS if frame.flags & frames::ACK != 0 => {
+                self.acknowledged = true;
+                None
+            }
+            frames::RST_STREAM => (!resets.take(now)).then_some(Violation::Resets),
+            frames::WINDOW_UPDATE => (!take(explained) && !take(updates)).then_some(Violation::Updates),
+            frames::PING if frame.flags & frames::ACK == 0 => {
+                *answers += PING_ANSWER;
+                if take(explained) { None } else { useless() }
+            }
+            frames::SETTINGS => {
+                *answers += SETTINGS_ANSWER;
+                useless()
+            }
+            frames::PRIORITY_UPDATE => {
+                if let Some(update) = priority::priority_update(frame.payload)
+                    && priorities.len() < PRIORITIES
+                {
+                    priorities.push(update);
+                }
+                useless()
+            }
+            _ => useless(),
+        }
+    }
+
+    /// Looks at bytes that we send: streams that a client makes us reset are as good as those that it resets
+    /// (CVE-2025-8671).
+    pub(super) fn send(&mut self, bytes: &[u8]) {
+        let Self { sent, resets, refused, acknowledged, unseen, violation, clock, .. } = self;
+        sent.scan(bytes, |frame| {
+            let (frames::RST_STREAM, [0, 0, 0, code]) = (frame.kind, frame.payload) else { return };
+            let counts = match u32::from(*code) {
+                REFUSED_STREAM if *refused > 0 => {
+                    *refused -= 1;
+                    false
+                }
+                REFUSED_STREAM if !*acknowledged && *unseen > 0 => {
+                    *unseen -= 1;
+                    false
+                }
+                PROTOCOL_ERROR | FLOW_CONTROL_ERROR | STREAM_CLOSED | FRAME_SIZE_ERROR | REFUSED_STREAM => {
+                    true
+                }
+                // Those are for reasons of ours, or of an endpoint.
+                _ => false,
+            };
+            if counts && !resets.take(clock.now()) {
+                *violation = violation.or(Some(Violation::Resets));
+            }
         });
     }
 }
@@ -215,7 +343,7 @@ mod tests {
 
     fn gate() -> Gate {
         let few = Allowance { count: 1, every: 1_000, burst: 10 };
-        let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few);
+        let mut gate = Gate::new(&Clock::new(Pulse::new()), few, few, 1_024, 128);
         gate.see(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         gate
     }
@@ -244,8 +372,7 @@ mod tests {
     #[test]
     fn what_does_is_not() {
         for (kind, flags, payload) in [
-            (frames::HEADERS, 5, &[0x82][..]),
-            (frames::DATA, 0, &[1]),
+            (frames::DATA, 0, &[1][..]),
             (frames::DATA, frames::END_STREAM, &[]),
             (frames::SETTINGS, frames::ACK, &[]),
         ] {
@@ -260,11 +387,56 @@ mod tests {
         let mut gate = gate();
         let data = frame(frames::DATA, 0, 3, &[1; 100]);
         gate.see(&data.repeat(100), 0);
-        gate.ends(3);
+        gate.ends(3, false);
         gate.see(&data.repeat(10), 0);
         assert_eq!(gate.violation(), None);
         gate.see(&data, 0);
         assert_eq!(gate.violation(), Some(Violation::Control));
+    }
+
+    #[test]
+    fn headers_for_streams_that_are_over_are_counted() {
+        let headers = |stream| frame(frames::HEADERS, 5, stream, &[0x82]);
+        let mut gate = gate();
+        for number in 0..1_000 {
+            gate.see(&headers(2 * number + 1), 0);
+        }
+        assert_eq!(gate.violation(), None);
+        // Once they are trailers.
+        gate.see(&headers(1_999).repeat(11), 0);
+        assert_eq!(gate.violation(), None);
+        gate.see(&headers(1_001), 0);
+        gate.ends(1_001, true);
+        gate.see(&headers(1_001), 0);
+        assert_eq!(gate.violation(), Some(Violation::Control));
+    }
+
+    /// CVE-2025-8671.
+    #[test]
+    fn streams_that_a_client_makes_us_reset_are_counted() {
+        let reset = |code: u8| frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, code]);
+        for (code, counts) in
+            [(0, false), (1, true), (2, false), (3, true), (5, true), (7, false), (8, false)]
+        {
+            let mut gate = gate();
+            gate.send(&reset(code).repeat(11));
+            assert_eq!(gate.violation(), counts.then_some(Violation::Resets), "{code}");
+        }
+    }
+
+    /// RFC 9113 §5.1.2: a client does not know how many streams it may open before it has our SETTINGS.
+    #[test]
+    fn refused_streams_count_when_our_settings_are_acknowledged() {
+        let reset = frame(frames::RST_STREAM, 0, 1, &[0, 0, 0, 7]);
+        let mut gate = gate();
+        gate.send(&reset.repeat(1_024));
+        assert_eq!(gate.violation(), None);
+        gate.send(&reset.repeat(11));
+        assert_eq!(gate.violation(), Some(Violation::Resets));
+        let mut gate = self::gate();
+        gate.see(&frame(frames::SETTINGS, frames::ACK, 0, &[]), 0);
+        gate.send(&reset.repeat(11));
+        assert_eq!(gate.violation(), Some(Violation::Resets));
     }
 
     #[test]

@@ -14,6 +14,12 @@ use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 
 use crate::exchange::Request;
 use crate::transform::TargetRewrite;
+use crate::upstream::Endpoint;
+
+/// The longest path and query that the http crate takes.
+const LONGEST_PATH: usize = u16::MAX as usize - 1;
+/// What a request without a host is for at an endpoint that has no name: one behind a Unix socket.
+const NO_HOST: &str = "localhost";
 
 /// Puts a request into the words of HTTP/1.
 ///
@@ -41,20 +47,60 @@ pub(super) fn request(
     words::request::request(&pseudo, fields, limits, head)
 }
 
+/// The part of a request's head that not every request has in HTTP/2: what it does, where, and of whom. Made before an
+/// endpoint is chosen, since it is the client's fault where there is none.
+#[derive(Debug)]
+pub struct Target {
+    method: http::Method,
+    path: PathAndQuery,
+    /// None where the client named no host.
+    authority: Option<Authority>,
+}
+
+impl Target {
+    /// The target of a request, as its route rewrites it.
+    ///
+    /// # Errors
+    /// When HTTP/2 has no such method, path or host.
+    pub fn of(request: &Request<'_>) -> Result<Self, HeadError> {
+        let Request { head, asked, .. } = request;
+        let method = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
+        let host = (!asked.host.is_empty()).then(|| Bytes::copy_from_slice(asked.host));
+        let authority = host.map(Authority::from_maybe_shared).transpose();
+        let authority = authority.map_err(|_| HeadError::Authority)?;
+        Ok(Self { method, path: path(request)?, authority })
+    }
+
+    /// The same for `endpoint`, whose name stands in for a host that is not there (RFC 9113 §8.3.1).
+    pub fn at(&self, endpoint: &Endpoint) -> Self {
+        let authority = self.authority.clone().or_else(|| Some(name(endpoint)));
+        Self { method: self.method.clone(), path: self.path.clone(), authority }
+    }
+
+    fn into_parts(self, secure: bool) -> (http::Method, Uri) {
+        let mut parts = http::uri::Parts::default();
+        parts.authority = Some(self.authority.unwrap_or_else(|| Authority::from_static(NO_HOST)));
+        parts.path_and_query = Some(self.path);
+        parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
+        (self.method, Uri::from_parts(parts).expect("an absolute URI has all three"))
+    }
+}
+
+/// The host and port of an endpoint, as it is configured.
+fn name(endpoint: &Endpoint) -> Authority {
+    let named = endpoint.authority().and_then(|(host, port)| match host.contains(':') {
+        true => format!("[{}]:{port}", host.trim_matches(['[', ']'])).parse().ok(),
+        false => format!("{host}:{port}").parse().ok(),
+    });
+    named.unwrap_or_else(|| Authority::from_static(NO_HOST))
+}
+
 /// The request as an endpoint gets it; `secure` is whether it goes over TLS, `websocket` makes a WebSocket's handshake
 /// an extended CONNECT (RFC 8441 §5).
-///
-/// # Errors
-/// When its target or its host is nothing that HTTP/2 has.
-pub(super) fn ask(
-    request: &Request<'_>,
-    secure: bool,
-    websocket: bool,
-) -> Result<http::Request<()>, HeadError> {
+pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket: bool) -> http::Request<()> {
     let Request { worker, head, asked, client, values, .. } = request;
     let mut asks = http::Request::new(());
-    *asks.method_mut() = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
-    *asks.uri_mut() = uri(request, secure)?;
+    (*asks.method_mut(), *asks.uri_mut()) = target.into_parts(secure);
     let onward = Onward::of(&head.fields);
     let map = asks.headers_mut();
     map.reserve(head.fields.len() + 8);
@@ -99,11 +145,11 @@ pub(super) fn ask(
         *asks.method_mut() = http::Method::CONNECT;
         asks.extensions_mut().insert(Protocol::from_static("websocket"));
     }
-    Ok(asks)
+    asks
 }
 
-/// Where a request is for (RFC 9113 §8.3.1).
-fn uri(request: &Request<'_>, secure: bool) -> Result<Uri, HeadError> {
+/// The path that is asked for (RFC 9113 §8.3.1).
+fn path(request: &Request<'_>) -> Result<PathAndQuery, HeadError> {
     let Request { worker, asked, values, rules, .. } = request;
     let mut target = worker.blocks.text();
     if rules.target == TargetRewrite::None {
@@ -115,14 +161,13 @@ fn uri(request: &Request<'_>, secure: bool) -> Result<Uri, HeadError> {
     } else {
         rules.target.write(request.pattern, values, &mut target);
     }
-    let path = PathAndQuery::try_from(&target[..]).or_else(|_| PathAndQuery::try_from(escaped(&target)));
+    let path = PathAndQuery::try_from(&target[..]).or_else(|_| {
+        let escaped = escaped(&target);
+        let error = if escaped.len() > LONGEST_PATH { HeadError::TargetTooLong } else { HeadError::Path };
+        PathAndQuery::try_from(escaped).map_err(|_| error)
+    });
     worker.blocks.take_back(target);
-    let mut parts = http::uri::Parts::default();
-    parts.path_and_query = Some(path.map_err(|_| HeadError::Path)?);
-    let host = Bytes::copy_from_slice(asked.host);
-    parts.authority = Some(Authority::from_maybe_shared(host).map_err(|_| HeadError::Authority)?);
-    parts.scheme = Some(if secure { Scheme::HTTPS } else { Scheme::HTTP });
-    Uri::from_parts(parts).map_err(|_| HeadError::Path)
+    path
 }
 
 /// A target with what no URI has (RFC 3986 §2) in its escaped form, since the crate takes nothing else.

@@ -69,6 +69,11 @@ impl Outgoing {
         self.poll_piece(cx, data.len(), last, |here| data.slice(..here))
     }
 
+    /// Completes when some data would be taken.
+    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.poll_capacity(cx, PIECE).map_ok(|_| ())
+    }
+
     /// Takes so much of data of `len` bytes as there is room for, which `piece` gives.
     fn poll_piece(
         &mut self,
@@ -77,6 +82,21 @@ impl Outgoing {
         last: bool,
         piece: impl FnOnce(usize) -> Bytes,
     ) -> Poll<Result<usize, WriteError>> {
+        let here = ready!(self.poll_capacity(cx, len.min(PIECE)))?;
+        let Some(stream) = &mut self.stream else { return Poll::Pending };
+        let ends = last && here == len;
+        let sent = stream.send_data(piece(here), ends);
+        sent.map_err(|error| Reset::from(&error))?;
+        if let Some(turn) = &mut self.turn {
+            turn.took(here);
+        }
+        self.moved += here as u64;
+        self.taken = ends;
+        Poll::Ready(Ok(here))
+    }
+
+    /// Completes when some of `wanted` bytes may be handed over, and says how many.
+    fn poll_capacity(&mut self, cx: &mut Context<'_>, wanted: usize) -> Poll<Result<usize, WriteError>> {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
@@ -89,7 +109,7 @@ impl Outgoing {
         };
         self.blocked = true;
         let Some(stream) = &mut self.stream else { return Poll::Pending };
-        let wanted = len.min(PIECE).min(turn);
+        let wanted = wanted.min(turn);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -102,17 +122,8 @@ impl Outgoing {
                 None => return Poll::Ready(Err(Reset::CANCELLED.into())),
             };
         }
-        let here = wanted.min(room);
-        let ends = last && here == len;
-        let sent = stream.send_data(piece(here), ends);
-        sent.map_err(|error| Reset::from(&error))?;
-        if let Some(turn) = &mut self.turn {
-            turn.took(here);
-        }
-        self.moved += here as u64;
-        self.taken = ends;
         self.blocked = false;
-        Poll::Ready(Ok(here))
+        Poll::Ready(Ok(wanted.min(room)))
     }
 
     pub(super) fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {

@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
+use lockgate_http::h2::HeadError;
 use lockgate_net::stream::{Blocks, Stream};
 
-use super::call::lost;
+use super::call::{CLOSED, lost};
 use super::life::{Life, Order, Seen};
+use super::unwanted::Unwanted;
 use super::{Call, Carrier, Io};
 use crate::body::{ReadError, Reset};
 
@@ -25,10 +27,10 @@ use crate::body::{ReadError, Reset};
 /// a packet of it is sent again, is bounded.
 pub const MOST: usize = 100;
 /// Requests that are taken back on one connection before they are answered, within a second or so, until it takes no
-/// more in that time: fewer than the 20 that an endpoint on the h2 crate bears at once.
+/// more in that time.
 const TAKEN_BACK: u32 = 8;
 /// What an endpoint may send of one answer before somebody takes it: 10 MB/s over 100 ms.
-const WINDOW: u32 = 1024 * 1024;
+pub(super) const WINDOW: u32 = 1024 * 1024;
 /// The same of all answers together: clients that take nothing never stop the others of the connection.
 const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
 /// What of one request may wait in the connection for others to leave.
@@ -55,6 +57,8 @@ pub struct Shared {
     asked: Cell<u64>,
     /// Requests that were taken back before their answer, since it was looked after.
     taken_back: Cell<u32>,
+    /// Those of them that the endpoint is still to be told of.
+    unwanted: RefCell<Unwanted>,
     /// Whether those that have a place are the last.
     leaving: Cell<bool>,
     over: Cell<bool>,
@@ -75,7 +79,7 @@ impl Shared {
     /// When it does not speak HTTP/2, or has gone.
     pub async fn begin(stream: Stream, blocks: &Rc<Blocks>) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, blocks)));
+        let carrier = Rc::new(RefCell::new(Carrier::to_endpoint(stream, blocks, FIELDS as usize)));
         let handshake = Builder::new()
             .initial_window_size(WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -127,6 +131,7 @@ impl Shared {
             most: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
             asked: Cell::new(0),
             taken_back: Cell::new(0),
+            unwanted: RefCell::default(),
             leaving: Cell::new(false),
             over: Cell::new(false),
             why: RefCell::default(),
@@ -173,6 +178,11 @@ impl Shared {
     /// Whether nobody has a place.
     pub fn is_idle(&self) -> bool {
         self.streams.get() == 0
+    }
+
+    /// Since when nobody has a place, of one that takes requests: the end of time where nobody has looked yet.
+    pub fn idle_since(&self) -> Option<u64> {
+        (self.is_idle() && !self.leaving.get()).then(|| self.idle_since.get().unwrap_or(u64::MAX))
     }
 
     /// Whether the kernel says that nothing has come and the endpoint is still there, where nobody has a place.
@@ -256,10 +266,21 @@ impl Shared {
         Ok(asked)
     }
 
-    /// Counts a request that is taken back before its answer. An endpoint that sees that too often ends the connection for
-    /// everybody on it (CVE-2023-44487), so that it gets no new ones for a while: those who come now get another connection.
-    pub(super) fn taken_back(&self) {
+    /// What is wrong with the answer on this stream and not told by the crate.
+    pub(super) fn wrong(&self, stream: u32) -> Option<HeadError> {
+        self.carrier.borrow_mut().answers()?.wrong(stream)
+    }
+
+    /// Takes back a request that was not answered. An endpoint that sees that too often ends the connection for everybody on
+    /// it (CVE-2023-44487), so that it gets no new ones for a while: those who come now get another connection.
+    pub(super) fn take_back(&self, answer: ResponseFuture) {
         self.taken_back.set(self.taken_back.get() + 1);
+        let stream = answer.stream_id().as_u32();
+        if self.over.get() || self.unwanted.borrow_mut().reset(answer) {
+            self.release(Some(stream));
+        } else {
+            self.wake();
+        }
     }
 
     /// Gives a place back, and forgets the request that was asked there.
@@ -308,6 +329,7 @@ impl Driver {
         self.shared.over.set(true);
         self.shared.leaving.set(true);
         self.shared.send.borrow_mut().take();
+        self.shared.unwanted.take();
     }
 
     /// Does all that can be done now, and sends what came of it.
@@ -328,21 +350,29 @@ impl Driver {
         }
         shared.carrier.borrow_mut().begin_turn();
         let ended = Pin::new(&mut self.connection).poll(cx);
+        let reset = shared.unwanted.borrow_mut().poll(cx, &mut self.connection);
+        for stream in reset {
+            shared.release(Some(stream));
+        }
         if let Some(pings) = &mut self.pings {
             // That something came is all that matters.
             let _ = pings.poll_pong(cx);
         }
         let mut carrier = shared.carrier.borrow_mut();
         let sent = carrier.poll_send(cx);
+        carrier.await_rest();
         let broken = carrier.take_broken().map(|error| error.to_string());
-        let worn = carrier.answers().is_some_and(|answers| answers.is_worn());
+        let (worn, lost) =
+            carrier.answers().map_or((false, false), |answers| (answers.is_worn(), answers.is_lost()));
         drop(carrier);
         match (ended, sent) {
-            (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| "closed".to_owned())),
+            (Poll::Ready(Ok(())), _) => shared.breaks(broken.unwrap_or_else(|| CLOSED.to_owned())),
             (Poll::Ready(Err(error)), _) => shared.breaks(broken.unwrap_or_else(|| error.to_string())),
             (Poll::Pending, Poll::Ready(Err(error))) => {
                 shared.breaks(broken.unwrap_or_else(|| error.to_string()));
             }
+            // The crate has read what we could not follow: what it would hand on is not certain.
+            (Poll::Pending, _) if lost => shared.breaks("a field section cannot be read"),
             (Poll::Pending, _) => {
                 shared.most.set(self.connection.max_concurrent_send_streams().min(MOST));
                 let mut send = shared.send.borrow_mut();

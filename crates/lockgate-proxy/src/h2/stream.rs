@@ -83,11 +83,10 @@ impl Drop for Stream {
             self.reset(Reason::INTERNAL_ERROR);
         }
         self.turns.forget(self.id);
-        if !self.incoming.is_ended()
-            && let Ok(mut carrier) = self.carrier.try_borrow_mut()
+        if let Ok(mut carrier) = self.carrier.try_borrow_mut()
             && let Some(gate) = carrier.gate()
         {
-            gate.ends(self.id);
+            gate.ends(self.id, self.incoming.is_ended());
         }
     }
 }
@@ -123,6 +122,12 @@ fn by_type(kind: &[u8]) -> Priority {
 
 impl Source for Stream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        let wrong = self.carrier.borrow_mut().gate().and_then(|gate| gate.wrong(self.id));
+        if let Some(wrong) = wrong {
+            // RFC 9113 §8.1.1: a stream error.
+            self.reset(Reason::PROTOCOL_ERROR);
+            return Poll::Ready(Err(wrong.into()));
+        }
         self.incoming.poll_data(cx)
     }
 
@@ -243,6 +248,10 @@ impl Downstream for Stream {
             self.outgoing.order(Turn::new(&self.turns, self.id, priority(request, answer)));
         }
         self.answered = true;
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.outgoing.poll_room(cx)
     }
 
     fn takes_files(&self) -> bool {

@@ -139,6 +139,14 @@ impl Turns {
         }
     }
 
+    /// The connection is over: who waits for a turn is woken to find that out.
+    pub fn end(&self) {
+        self.room.set(usize::MAX);
+        self.written.set(self.written.get() + 1);
+        self.leaving.take().into_iter().for_each(Waker::wake);
+        self.waiting.take().into_iter().for_each(|waiting| waiting.waker.wake());
+    }
+
     /// Notes what a client has said of priorities (RFC 9218 §7.1).
     pub fn update(&self, updates: Vec<(u32, Priority)>) {
         if updates.is_empty() {
@@ -243,6 +251,19 @@ mod tests {
         turns.update((0..1_000).map(|at| (2 * at + 1, sooner)).collect());
         assert_eq!((turns.priority(1), turns.priority(1_999)), (None, Some(sooner)));
         assert_eq!(turns.updates.borrow().len(), UPDATES);
+    }
+
+    /// Else its task, and with it the connection's memory, stays for ever.
+    #[test]
+    fn who_waits_for_a_turn_is_woken_when_the_connection_ends() {
+        let (turns, woken) = (Turns::new(), Arc::default());
+        let mut turn = Turn::new(&turns, 1, Priority::default());
+        turn.took(ROOM);
+        let waker = Arc::new(Named(1, Arc::clone(&woken))).into();
+        assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
+        turns.end();
+        assert_eq!(*woken.lock().unwrap(), [1]);
+        assert!(turn.poll(&mut Context::from_waker(&waker)).is_ready());
     }
 
     #[test]

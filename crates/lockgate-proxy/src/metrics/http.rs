@@ -11,7 +11,7 @@ use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, HistogramSnapshot, Sha
 
 use super::WorkerCells;
 use crate::access_log::Cause;
-use crate::answer::Fault;
+use crate::answer::{Fault, grpc};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -48,6 +48,8 @@ pub struct HttpCells {
     sites: Vec<SiteCells>,
     other: SiteCells,
     endpoints: Vec<EndpointCells>,
+    /// Requests whose trusted proxy has named no client.
+    pub unknown_clients: Counter,
 }
 
 impl HttpCells {
@@ -57,6 +59,7 @@ impl HttpCells {
             sites: (0..sites).map(|_| SiteCells::default()).collect(),
             other: SiteCells::default(),
             endpoints: (0..endpoints).map(|_| EndpointCells::default()).collect(),
+            unknown_clients: Counter::new(),
         }
     }
 
@@ -92,6 +95,7 @@ pub struct SiteCells {
     pub upgraded: Gauge,
     requests: [[Counter; CODES.len()]; METHODS.len()],
     errors: [Counter; Cause::ALL.len()],
+    calls: [Counter; grpc::STATUSES],
 }
 
 impl Default for SiteCells {
@@ -107,11 +111,17 @@ impl Default for SiteCells {
             upgraded: Gauge::new(),
             requests: Default::default(),
             errors: Default::default(),
+            calls: Default::default(),
         }
     }
 }
 
 impl SiteCells {
+    /// Counts a call of gRPC that has ended with this status.
+    pub fn called(&self, status: u16) {
+        self.calls[usize::from(status).min(grpc::STATUSES - 1)].inc();
+    }
+
     /// Counts an exchange that is over.
     pub fn finished(&self, method: Method, status: u16, took: Duration) {
         self.requests[place(method)][class(status)].inc();
@@ -231,6 +241,25 @@ impl Sites<'_> {
                 }
             }
         }
+        let mut family = text.counter(
+            "lockgate_grpc_calls_total",
+            "Calls of gRPC by the status that they have ended with, of endpoints' answers and of our own.",
+        );
+        for (site, name) in self.each() {
+            for status in 0..grpc::STATUSES {
+                let sum = self.counter(site, |cells| &cells.calls[status]);
+                if sum > 0 {
+                    let status =
+                        if status == grpc::STATUSES - 1 { "other".to_owned() } else { status.to_string() };
+                    family.sample(&[("site", name), ("status", &status)], sum);
+                }
+            }
+        }
+        let mut family = text.counter(
+            "lockgate_requests_unknown_client_total",
+            "Requests of trusted proxies whose X-Forwarded-For names no address: their client is unknown.",
+        );
+        family.sample(&[], self.shards.counter(|cells| &cells.http.unknown_clients));
         let mut family =
             text.counter("lockgate_request_bytes_total", "Bodies, as seen from Lockgate's clients.");
         for (site, name) in self.each() {
@@ -443,6 +472,8 @@ mod tests {
             relays: Vec::new(),
             listeners: Vec::new(),
             accept_failures: Counter::new(),
+            memory_cut: Counter::new(),
+            memory_refused: Counter::new(),
             http: HttpCells::new(2, 1),
         })
     }

@@ -88,9 +88,9 @@ impl Hosts {
     }
 }
 
-/// As [`Authority::name`] would give it.
+/// As [`Authority::name`] gives it, also of what no request can name.
 fn normal(host: &str) -> String {
-    host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
+    Authority { host, port: None }.name().into_owned()
 }
 
 #[cfg(test)]
@@ -115,8 +115,16 @@ mod tests {
 
     #[test]
     fn exact_goes_over_the_longest_wildcard_and_that_over_any() {
-        let all =
-            ["*", "example.com", "*.example.com", "*.a.example.com", "www.example.com", "[::1]", "X.Test."];
+        let all = [
+            "*",
+            "example.com",
+            "*.example.com",
+            "*.a.example.com",
+            "www.example.com",
+            "[::1]",
+            "X.Test.",
+            "[2001:DB8:0::00A]",
+        ];
         let hosts = hosts(&all).unwrap();
         for (host, site) in [
             ("example.com", "example.com"),
@@ -129,6 +137,7 @@ mod tests {
             ("notexample.com", "*"),
             ("com", "*"),
             ("[::1]", "[::1]"),
+            ("[2001:db8::a]", "[2001:DB8:0::00A]"),
             ("x.test", "X.Test."),
             ("", "*"),
         ] {
@@ -151,6 +160,7 @@ mod tests {
             (["a.example", "A.Example."], "a.example"),
             (["*.a.example", "*.A.example"], "www.a.example"),
             (["*", "*"], "any.example"),
+            (["[::1]", "[0:0:0:0:0:0:0:1]"], "[::1]"),
         ] {
             let clash = hosts(&patterns).unwrap_err();
             assert_eq!(clash, Clash::Host { sites: (0, 1), host: host.to_owned() });

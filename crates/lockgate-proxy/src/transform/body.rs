@@ -128,6 +128,16 @@ impl Transformation {
         Transformed { transformation: self, source }
     }
 
+    /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
+    pub fn native_bytes(&self) -> usize {
+        let bytes = |place: &Place| match &place.stage {
+            Stage::Decode(decoder) => decoder.native_bytes(),
+            Stage::Encode(encoder) => encoder.native_bytes(),
+            Stage::Change(_) => 0,
+        };
+        self.places.iter().map(bytes).sum()
+    }
+
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<Encoder> {
         self.places.into_iter().find_map(|place| match place.stage {

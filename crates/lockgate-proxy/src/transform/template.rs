@@ -4,8 +4,8 @@
 //! where it came from. A template decides the shape of a URL, a request only fills in parts of it.
 
 use std::io::Write;
-use std::net::IpAddr;
 
+use crate::client_address::ClientAddress;
 use crate::route::Pattern;
 use crate::route::pattern::{nth_segment, split_behind};
 
@@ -35,7 +35,7 @@ pub struct Values<'a> {
     /// The method as sent.
     pub method: &'a [u8],
     /// The client, after rules of trust.
-    pub client: IpAddr,
+    pub client: ClientAddress,
     /// The request's id.
     pub id: &'a [u8],
 }
@@ -440,7 +440,7 @@ pub(super) mod tests {
             host: "a.example",
             secure: true,
             method: b"GET",
-            client: [192, 0, 2, 7].into(),
+            client: ClientAddress::Ip([192, 0, 2, 7].into()),
             id: b"01J",
         }
     }

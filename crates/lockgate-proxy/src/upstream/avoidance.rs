@@ -70,6 +70,8 @@ pub(super) struct Avoidance(AtomicU64);
 /// Milliseconds.
 const FIRST: u64 = 1_000;
 const LONGEST: u64 = 10_000;
+/// Failures in a row that are more than an accident.
+const SEVERAL: u64 = 3;
 /// The bits of the word.
 const COUNT: u64 = 0xff;
 const GONE: u64 = 1 << 8;
@@ -121,12 +123,30 @@ impl Avoidance {
     }
 
     /// It did what it was asked for. That ends all but an ejection: what it still answers was asked before.
-    pub(super) fn succeeded(&self, now: u64) {
+    /// Whether there was anything to end.
+    pub(super) fn succeeded(&self, now: u64) -> bool {
         // Read first: writing would take the line from every other worker with each answer.
         let word = self.0.load(Ordering::Relaxed);
-        if word != 0 && (word & EJECTED == 0 || word >> UNTIL <= now) {
+        let ends = word != 0 && (word & EJECTED == 0 || word >> UNTIL <= now);
+        if ends {
             self.0.store(0, Ordering::Relaxed);
         }
+        ends
+    }
+
+    /// For how many milliseconds it is still left alone.
+    pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
+        (self.0.load(Ordering::Relaxed) >> UNTIL).checked_sub(now).filter(|left| *left > 0)
+    }
+
+    /// Whether it could not be reached, or was ejected, and has not served since.
+    pub(super) fn was_gone(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & GONE != 0
+    }
+
+    /// The same, or whether it has failed otherwise several times in a row.
+    pub(super) fn is_lost(&self) -> bool {
+        self.was_gone() || self.0.load(Ordering::Relaxed) & COUNT >= SEVERAL
     }
 
     /// Ends whatever there is.

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use lockgate_net::acknowledge::Habits;
 use lockgate_net::dial::Target;
-use lockgate_net::relay::Habits;
 
 use super::avoidance::{Avoidance, Condition, Eject};
 use super::latency::Latency;
 use super::name::Name;
+use super::notice::Notice;
+use super::slots::Slot;
+use crate::limits::sockets::Share;
 use crate::limits::{Limit, Permit};
 
 /// Where an endpoint is.
@@ -53,6 +56,8 @@ pub struct Endpoint {
     ejections: AtomicU64,
     /// When its last ejection ends or has ended; 0 without any.
     back: AtomicU64,
+    /// That it has failed.
+    pub(super) notice: Notice,
     load: Load,
 }
 
@@ -92,6 +97,7 @@ impl Endpoint {
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
             back: AtomicU64::new(0),
+            notice: Notice::default(),
             load: Load::default(),
         }
     }
@@ -148,9 +154,9 @@ impl Endpoint {
         self.load.latency.at_least(waited, now);
     }
 
-    /// It has served: what failed before counts no longer.
-    pub fn succeeded(&self, now: u64) {
-        self.load.avoidance.succeeded(now);
+    /// It has served: what failed before counts no longer. Whether there was anything.
+    pub(super) fn succeeded(&self, now: u64) -> bool {
+        self.load.avoidance.succeeded(now)
     }
 
     /// A try has failed; what follows is said where [`Eject`] is. Whether it is ejected by that, which `may` is asked about.
@@ -185,6 +191,8 @@ impl Endpoint {
         self.load.latency.forget();
         self.load.avoidance.end();
         self.back.store(0, Ordering::Relaxed);
+        // Those who say so are told of by themselves.
+        self.notice.ends();
     }
 
     /// How it does, by what was met there lately.
@@ -195,6 +203,21 @@ impl Endpoint {
     /// Whether others are to be preferred, because it has failed lately.
     pub fn is_avoided(&self, now: u64) -> bool {
         self.condition(now) != Condition::Well
+    }
+
+    /// For how many milliseconds others are still preferred, because it has failed lately.
+    pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
+        self.load.avoidance.passed_over(now)
+    }
+
+    /// Whether it could not be reached, or was ejected, when it was last tried; or others are preferred for now.
+    pub fn is_out(&self, now: u64) -> bool {
+        self.is_avoided(now) || self.load.avoidance.was_gone()
+    }
+
+    /// Whether nothing that was tried lately says that it answers.
+    pub(super) fn is_lost(&self) -> bool {
+        self.load.avoidance.is_lost()
     }
 
     /// Whether it is left alone because it kept failing.
@@ -273,13 +296,39 @@ pub struct Hold {
     counts: bool,
     /// Where the connection is the work itself, and not one that requests come and go on.
     work: Option<InFlight>,
+    /// The place of its socket, where it has one of its own.
+    slot: Option<Slot>,
+    /// What it takes of its client's share of sockets.
+    share: Option<Share>,
     _permit: Option<Permit>,
 }
 
 impl Hold {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
-        Self { endpoint: Arc::clone(endpoint), counts: true, work: None, _permit: permit }
+        let endpoint = Arc::clone(endpoint);
+        Self { endpoint, counts: true, work: None, slot: None, share: None, _permit: permit }
+    }
+
+    /// The same, with the place of the connection's socket.
+    #[inline]
+    pub fn in_slot(mut self, slot: Slot) -> Self {
+        slot.works();
+        self.slot = Some(slot);
+        self
+    }
+
+    /// The same, with what it takes of the client's share.
+    #[inline]
+    pub fn of_share(mut self, share: Option<Share>) -> Self {
+        self.share = share;
+        self
+    }
+
+    /// The place of its socket, which outlives it.
+    #[inline]
+    pub(super) fn take_slot(&mut self) -> Option<Slot> {
+        self.slot.take()
     }
 
     /// The place alone, of a request that shares a connection with others.

@@ -1,8 +1,9 @@
 //! Connections to the endpoints of one pool that one worker keeps for the next request, and the right to use one.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::fmt;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,12 +11,16 @@ use lockgate_net::stream::{Blocks, Stream};
 
 use super::pool::{Tried, bit, is_tried};
 use super::sharing::{Place, Sharing};
+use super::slots::Keeper;
 use super::{
-    DialError, Endpoint, Hold, InFlight, Keeping, Member, Pool, Random, Retry, Settings, Wire, Wish,
+    DialError, Endpoint, Hold, InFlight, Keeping, Member, Patience, Pool, Random, Retry, Settings, Slot,
+    Slots, Wire, Wish,
 };
 use crate::boxed::boxed;
+use crate::clients::Account;
 use crate::clock::Guard;
 use crate::h1::Link;
+use crate::limits::sockets::Share;
 use crate::metrics::http::{HttpCells, SiteCells};
 
 /// Hundredths of a retry that are saved up at the most, and what a worker begins with: so that the first failures after
@@ -31,17 +36,19 @@ pub struct Upstream {
     /// The place of its first member among the process's, for counters; none where nothing is counted by endpoint.
     first: Option<usize>,
     blocks: Rc<Blocks>,
+    slots: Rc<Slots>,
     random: Random,
     /// Hundredths of a retry. Each worker's own: what is a share of the requests of each is one of those of all.
     budget: Cell<u32>,
     /// For each member; the one used last is taken first, so that those that are too many grow old.
-    idle: Box<[RefCell<Vec<Idle>>]>,
+    idle: Box<[RefCell<VecDeque<Idle>>]>,
     /// For each member, where HTTP/2 is spoken.
     shared: Box<[Rc<Sharing>]>,
 }
 
 struct Idle {
     link: Box<Link>,
+    slot: Slot,
     since: u64,
     requests: u64,
 }
@@ -70,16 +77,6 @@ pub struct Lease {
     upstream: Rc<Upstream>,
 }
 
-/// A connection that only one client may use.
-#[derive(Debug)]
-pub struct Private {
-    link: Box<Link>,
-    since: u64,
-    requests: u64,
-    member: usize,
-    upstream: Rc<Upstream>,
-}
-
 /// Which connection is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
@@ -93,27 +90,36 @@ pub enum Wanted {
 
 impl Upstream {
     /// A pool without connections, whose first member has this place among the process's.
-    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>) -> Rc<Self> {
-        Self::at(Some(first), pool, blocks)
+    pub fn new(pool: Arc<Pool>, first: usize, blocks: &Rc<Blocks>, slots: &Rc<Slots>) -> Rc<Self> {
+        let upstream = Self::at(Some(first), pool, blocks, slots);
+        let keeper = Rc::downgrade(&upstream) as Weak<dyn Keeper>;
+        slots.register(keeper);
+        upstream
     }
 
-    fn at(first: Option<usize>, pool: Arc<Pool>, blocks: &Rc<Blocks>) -> Rc<Self> {
+    fn at(first: Option<usize>, pool: Arc<Pool>, blocks: &Rc<Blocks>, slots: &Rc<Slots>) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
         let shared = pool.members().iter().filter(|_| pool.settings.http2).map(|_| Rc::default()).collect();
-        let (blocks, random, budget) = (Rc::clone(blocks), Random::new(), Cell::new(SAVED));
-        Rc::new(Self { pool, first, blocks, random, budget, idle, shared })
+        let (blocks, slots) = (Rc::clone(blocks), Rc::clone(slots));
+        let (random, budget) = (Random::new(), Cell::new(SAVED));
+        Rc::new(Self { pool, first, blocks, slots, random, budget, idle, shared })
     }
 
     /// One request's own: `link` leads to `endpoint`, and is not kept. Nothing is counted by endpoint.
-    pub fn once(link: Box<Link>, endpoint: Arc<Endpoint>, blocks: &Rc<Blocks>, now: u64) -> Rc<Self> {
+    pub fn once(
+        (link, slot): (Box<Link>, Slot),
+        endpoint: Arc<Endpoint>,
+        blocks: &Rc<Blocks>,
+        now: u64,
+    ) -> Rc<Self> {
         let keeping = Keeping { max: 0, ..Keeping::default() };
         let retry = Retry { times: 0, budget: 0 };
         let settings = Settings { keeping, retry, ..Settings::default() };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
-        let upstream = Self::at(None, Arc::new(pool), blocks);
-        let idle = Idle { link, since: now, requests: 0 };
+        let upstream = Self::at(None, Arc::new(pool), blocks, slot.slots());
+        let idle = Idle { link, slot, since: now, requests: 0 };
         if let Some(first) = upstream.idle.first() {
-            first.borrow_mut().push(idle);
+            first.borrow_mut().push_back(idle);
         }
         upstream
     }
@@ -124,35 +130,40 @@ impl Upstream {
     }
 
     /// A connection to the endpoint that is next: an idle one, if it lives, else a new one, on which `header` goes first.
-    /// It is that of `wish` if there is one. Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
+    /// It takes of the share of `share_of`, if that is limited, and waits as long as `patience` has it. It is that of `wish` if there is one. Members in `tried` are passed over, and those that are tried now are added. `http` and `site` count those that
     /// could not be reached, and what waits.
     ///
     /// # Errors
     /// When no endpoint can be reached in time.
     pub async fn lease(
         self: &Rc<Self>,
-        guard: &Guard,
+        (guard, share_of, patience): (&Guard, Option<&Arc<Account>>, &Patience),
         connect: Duration,
         wanted: Wanted,
         header: &[u8],
         (wish, tried): (Wish, &mut Tried),
         (http, site): (&HttpCells, &SiteCells),
     ) -> Result<Lease, DialError> {
+        // Requests that share connections take hardly any.
+        let mut share = match self.slots.try_share(share_of.filter(|_| !self.pool.settings.http2)) {
+            Ok(share) => share,
+            Err(account) => Some(boxed(|| self.portion(account, guard, patience, site)).await?),
+        };
         let mut last = None;
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
         for _ in self.pool.members() {
             let now = guard.clock().now();
             let (member, hold) = match self.pool.choose(wish, *tried, self.random.next(), now) {
                 Some(chosen) => chosen,
-                None => match boxed(|| self.queue(guard, wish, *tried, site)).await {
+                None => match boxed(|| self.queue((guard, patience), wish, *tried, site)).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
             *tried |= bit(member);
-            let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
             if self.pool.settings.http2 {
+                let in_flight = hold.endpoint().begin();
                 match boxed(|| self.share(member, hold, in_flight, guard, connect, wanted)).await {
                     Err(error @ DialError::Failed { .. }) => {
                         self.unreachable(member, &error, http);
@@ -163,25 +174,23 @@ impl Upstream {
                 continue;
             }
             if !matches!(wanted, Wanted::New(_))
-                && let Some(Idle { link, requests, .. }) = self.idle(member, now, wanted == Wanted::Certain)
+                && let Some(Idle { link, slot, requests, .. }) =
+                    self.idle(member, now, wanted == Wanted::Certain)
             {
-                let upstream = Rc::clone(self);
-                return Ok(Lease {
-                    link: Wire::H1(link),
-                    requests,
-                    dialled: None,
-                    avoided,
-                    in_flight,
-                    hold,
-                    member,
-                    upstream,
-                });
+                let hold = hold.in_slot(slot).of_share(share);
+                return Ok(Lease::again(Wire::H1(link), hold, requests, member, Rc::clone(self), now));
             }
-            match boxed(|| self.dial(member, hold, in_flight, guard, connect, header)).await {
+            let in_flight = hold.endpoint().begin();
+            match boxed(|| self.dial(member, hold, in_flight, (guard, patience), connect, header, site)).await
+            {
                 // Nothing was sent: another one may do.
                 Err(error @ DialError::Failed { .. }) => {
                     self.unreachable(member, &error, http);
                     last = Some(error);
+                }
+                Ok(mut lease) => {
+                    lease.hold = lease.hold.of_share(share.take());
+                    return Ok(lease);
                 }
                 done => return done,
             }
@@ -198,27 +207,51 @@ impl Upstream {
     /// Waits for a place at a member that was not tried.
     async fn queue(
         &self,
-        guard: &Guard,
+        (guard, patience): (&Guard, &Patience),
         wish: Wish,
         tried: Tried,
         site: &SiteCells,
     ) -> Result<(usize, Hold), DialError> {
         let _waiting = Waiting::begin(site);
-        self.pool.queue(guard, wish, tried).await
+        self.pool.queue(guard, patience, wish, tried).await
     }
 
+    /// Waits for the client's share of sockets.
+    async fn portion(
+        &self,
+        account: &Arc<Account>,
+        guard: &Guard,
+        patience: &Patience,
+        site: &SiteCells,
+    ) -> Result<Share, DialError> {
+        let _waiting = Waiting::begin(site);
+        self.slots.share(account, guard, patience).await
+    }
+
+    /// A place for one more socket.
+    async fn slot(&self, guard: &Guard, patience: &Patience, site: &SiteCells) -> Result<Slot, DialError> {
+        if let Some(slot) = self.slots.try_take() {
+            return Ok(slot);
+        }
+        let _waiting = Waiting::begin(site);
+        self.slots.take(guard, patience).await
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a dial is made of")]
     async fn dial(
         self: &Rc<Self>,
         member: usize,
         hold: Hold,
         in_flight: InFlight,
-        guard: &Guard,
+        (guard, patience): (&Guard, &Patience),
         connect: Duration,
         header: &[u8],
+        site: &SiteCells,
     ) -> Result<Lease, DialError> {
+        let hold = hold.in_slot(self.slot(guard, patience, site).await?);
         let began = Instant::now();
         let avoided = hold.endpoint().is_avoided(guard.clock().now());
-        let dialled = self.pool.attempt(hold, guard, connect, header).await?;
+        let dialled = self.pool.attempt(hold, &self.slots, (guard, patience), connect, header).await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
         let mut link = Box::new(Link::new(stream, &self.blocks, &[]));
@@ -251,9 +284,10 @@ impl Upstream {
                 return Ok(Lease { link, requests, dialled, avoided, in_flight, hold, member, upstream });
             }
             // To connect, for TLS and for SETTINGS; more only where others were quicker.
-            guard.phase(connect.saturating_mul(4));
+            guard.phase(connect.saturating_mul(4).saturating_add(self.pool.settings.queue.wait));
             let endpoint = Arc::clone(hold.endpoint());
-            let first = sharing.another(&self.pool, &endpoint, &self.blocks, guard, connect).await?;
+            let made = sharing.another(&self.pool, &endpoint, (&self.blocks, &self.slots), guard, connect);
+            let first = made.await?;
             // What was waited for is as certain as can be.
             if wanted == Wanted::Certain {
                 wanted = Wanted::Any;
@@ -265,7 +299,7 @@ impl Upstream {
 
     fn idle(&self, member: usize, now: u64, certain: bool) -> Option<Idle> {
         let mut idle = self.idle[member].borrow_mut();
-        while let Some(last) = idle.pop() {
+        while let Some(last) = idle.pop_back() {
             if lives(&last.link, certain)
                 && now.saturating_sub(last.since) < self.pool.settings.keeping.lifetime
             {
@@ -337,6 +371,27 @@ impl Upstream {
     }
 }
 
+impl Keeper for Upstream {
+    fn oldest(&self) -> Option<u64> {
+        let own = self.idle.iter().filter_map(|idle| idle.borrow().front().map(|one| one.since));
+        own.chain(self.shared.iter().filter_map(|shared| shared.oldest())).min()
+    }
+
+    fn close_oldest(&self) {
+        let Some(oldest) = self.oldest() else { return };
+        for idle in &self.idle {
+            let is_it = idle.borrow().front().is_some_and(|one| one.since == oldest);
+            if is_it {
+                idle.borrow_mut().pop_front();
+                return;
+            }
+        }
+        if let Some(shared) = self.shared.iter().find(|shared| shared.oldest() == Some(oldest)) {
+            shared.close_oldest();
+        }
+    }
+}
+
 /// A request that waits for an endpoint, also when it gives up.
 struct Waiting<'a> {
     site: &'a SiteCells,
@@ -357,7 +412,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn lives(link: &Link, certain: bool) -> bool {
+pub(super) fn lives(link: &Link, certain: bool) -> bool {
     if certain { link.stream.is_quiet_now() } else { link.stream.is_quiet() }
 }
 
@@ -394,68 +449,65 @@ impl Lease {
         !self.avoided && (down || self.endpoint().is_avoided(now))
     }
 
-    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end.
+    /// Whether no other request shares its connection.
+    pub fn has_own_socket(&self) -> bool {
+        matches!(self.link, Wire::H1(_))
+    }
+
+    /// One over a connection that is there already.
+    pub(super) fn again(
+        link: Wire,
+        hold: Hold,
+        requests: u64,
+        member: usize,
+        upstream: Rc<Upstream>,
+        now: u64,
+    ) -> Self {
+        let (avoided, in_flight) = (hold.endpoint().is_avoided(now), hold.endpoint().begin());
+        Self { link, requests, dialled: None, avoided, in_flight, hold, member, upstream }
+    }
+
+    /// Keeps the connection for the next request of anybody. Only after an answer that has come to its end; not while its socket
+    /// is wanted elsewhere.
     pub fn keep(self, now: u64) {
-        let Self { link, requests, member, upstream, .. } = self;
+        let wanted = self.are_sockets_wanted();
+        let (link, mut hold, requests, member, upstream) = self.into_kept();
         let keeping = upstream.pool.settings.keeping;
         if let Some(link) = spent(link)
+            && let Some(slot) = hold.take_slot()
             && requests + 1 < keeping.requests
             && keeping.max > 0
+            && !wanted
         {
-            upstream.idle[member].borrow_mut().push(Idle { link, since: now, requests: requests + 1 });
+            slot.rests();
+            upstream.idle[member].borrow_mut().push_back(Idle {
+                link,
+                slot,
+                since: now,
+                requests: requests + 1,
+            });
         }
+    }
+
+    pub(super) fn are_sockets_wanted(&self) -> bool {
+        self.upstream.slots.are_wanted()
+    }
+
+    pub(super) fn into_kept(self) -> (Wire, Hold, u64, usize, Rc<Upstream>) {
+        (self.link, self.hold, self.requests, self.member, self.upstream)
     }
 
     /// The connection, for whoever speaks something else over it, and what counts for the endpoint.
     pub fn into_parts(self) -> (Wire, Hold, InFlight) {
         (self.link, self.hold, self.in_flight)
     }
-
-    /// Keeps the connection for the next request of the same client, among those that it has. Of these the old ones are
-    /// closed: streams of HTTP/2 at once need many, and one after the other only the last.
-    pub fn keep_private(self, kept: &mut Vec<Private>, now: u64) {
-        kept.retain(|private| !private.is_old(now));
-        let Self { link, requests, member, upstream, .. } = self;
-        let keeping = upstream.pool.settings.keeping;
-        if let Some(link) = spent(link)
-            && requests + 1 < keeping.requests
-            && kept.len() < keeping.max
-        {
-            kept.push(Private { link, since: now, requests: requests + 1, member, upstream });
-        }
-    }
 }
 
 /// A connection of its own on which nothing of the exchange is left, and nothing has come behind it. One that is shared
 /// is kept by whoever shares it.
-fn spent(link: Wire) -> Option<Box<Link>> {
+pub(super) fn spent(link: Wire) -> Option<Box<Link>> {
     match link {
         Wire::H1(link) => link.is_spent().then_some(link),
         Wire::H2(_) => None,
-    }
-}
-
-impl Private {
-    fn is_old(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= self.upstream.pool.settings.keeping.lifetime
-    }
-
-    /// The connection for another request, if it is one of `upstream`, lives, and its endpoint has room; that is then
-    /// among those that were tried.
-    pub fn take(self, upstream: &Rc<Upstream>, now: u64, wish: Wish, tried: &mut Tried) -> Option<Lease> {
-        let member = self.upstream.pool.members().get(self.member)?;
-        if self.is_old(now)
-            || !Rc::ptr_eq(&self.upstream, upstream)
-            || !upstream.pool.may_stay(self.member, wish, now)
-            || !lives(&self.link, true)
-        {
-            return None;
-        }
-        let hold = member.endpoint().try_take()?;
-        *tried |= bit(self.member);
-        let (avoided, in_flight) = (member.endpoint().is_avoided(now), member.endpoint().begin());
-        let Self { link, requests, member, upstream, .. } = self;
-        let link = Wire::H1(link);
-        Some(Lease { link, requests, dialled: None, avoided, in_flight, hold, member, upstream })
     }
 }

@@ -6,6 +6,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
@@ -21,9 +22,13 @@ use super::affinity::{Asker, Wish};
 use super::avoidance::Condition;
 use super::balance::{Balance, Balancer, Member, Standing};
 use super::endpoint::{Endpoint, Failure, Hold, Place};
+use super::notice::Notice;
+use super::patience::Patience;
 use super::random::mix;
-use super::settings::{Queue, Settings};
+use super::settings::Settings;
+use super::slots::Slots;
 use crate::answer::Fault;
+use crate::boxed::boxed;
 use crate::clock::{Clock, Cut, Guard};
 
 /// Members that one request or relay was sent to already; of those behind the 64th nobody asks.
@@ -35,7 +40,7 @@ pub(super) fn is_tried(tried: Tried, member: usize) -> bool {
 }
 
 /// A member among those that were tried.
-pub(super) fn bit(member: usize) -> Tried {
+pub(crate) fn bit(member: usize) -> Tried {
     u32::try_from(member).ok().and_then(|member| 1_u64.checked_shl(member)).unwrap_or(0)
 }
 
@@ -51,6 +56,8 @@ pub struct Pool {
     pub settings: Settings,
     relays: AtomicU64,
     queued: AtomicUsize,
+    /// That no endpoint answers.
+    pub(super) notice: Notice,
 }
 
 /// A connection to an endpoint, counted until it is dropped.
@@ -132,7 +139,8 @@ impl Pool {
     ) -> Self {
         let balancer = Balancer::new(&members, settings.slow_start);
         let (relays, queued) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { members, balance, balancer, tls, settings, relays, queued }
+        let notice = Notice::default();
+        Self { members, balance, balancer, tls, settings, relays, queued, notice }
     }
 
     /// All members, in the order of the configuration.
@@ -230,8 +238,13 @@ impl Pool {
     ///
     /// # Errors
     /// When there is none, as many wait already as may, or none becomes free in time.
-    pub async fn queue(&self, guard: &Guard, wish: Wish, tried: Tried) -> Result<(usize, Hold), DialError> {
-        let Queue { max, wait } = self.settings.queue;
+    pub async fn queue(
+        &self,
+        guard: &Guard,
+        patience: &Patience,
+        wish: Wish,
+        tried: Tried,
+    ) -> Result<(usize, Hold), DialError> {
         let now = guard.clock().now();
         let left = |at: usize, member: &Member| member.is_up() && !is_tried(tried, at);
         let members = || self.members.iter().enumerate().filter(|(at, member)| left(*at, member));
@@ -247,10 +260,10 @@ impl Pool {
         if waiting.is_empty() {
             return Err(DialError::Down);
         }
-        let _place = Queued::enter(&self.queued, max).ok_or(DialError::QueueFull)?;
-        guard.phase(wait);
+        let _place = Queued::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
-            let (first, hold) = guard.within(first_free(&mut waiting)).await.map_err(no_place)?;
+            let free = patience.within(guard, first_free(&mut waiting));
+            let (first, hold) = free.await.map_err(no_place)?;
             drop(waiting.swap_remove(first));
             let at = places.swap_remove(first);
             // It may have fallen meanwhile, and be free because its requests have gone elsewhere.
@@ -259,6 +272,11 @@ impl Pool {
             }
         }
         Err(DialError::Down)
+    }
+
+    /// What a request or a relay waits at the most.
+    pub fn patience(&self) -> Patience {
+        Patience::new(self.settings.queue.wait)
     }
 
     /// Connects a relay to the endpoint that is next, or to another one that can be reached and proves who it is, and tells
@@ -270,28 +288,31 @@ impl Pool {
     pub async fn dial(
         &self,
         guard: &Guard,
+        slots: &Rc<Slots>,
         limit: Duration,
         header: &[u8],
         wish: Wish,
     ) -> Result<(usize, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
-        let (mut tried, mut last) = (0, None);
+        let (mut tried, mut last, patience) = (0, None, self.patience());
         // Of more members than `tried` has room for, not all are told apart: as many attempts as there are members.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
             let (member, hold) = match self.take(balance, wish, tried, random, guard.clock().now()) {
                 Some(chosen) => chosen,
-                None => match self.queue(guard, wish, tried).await {
+                None => match self.queue(guard, &patience, wish, tried).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
                 },
             };
             tried |= bit(member);
-            match self.attempt(hold.works(), guard, limit, header).await {
+            let slot = slots.take(guard, &patience).await?;
+            let hold = hold.works().in_slot(slot);
+            match self.attempt(hold, slots, (guard, &patience), limit, header).await {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
                 Ok(dialled) => {
-                    dialled.hold.endpoint().succeeded(guard.clock().now());
+                    self.succeeded(dialled.hold.endpoint(), guard.clock().now());
                     return Ok((member, dialled));
                 }
                 Err(error) => return Err(error),
@@ -300,46 +321,38 @@ impl Pool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// An endpoint of the pool has failed. It is ejected for that only while half of the pool is left which is up and well:
-    /// what all of them do is not the fault of one, and those that are left must bear what it had.
-    pub fn failed(&self, endpoint: &Endpoint, failure: Failure, now: u64) {
-        let remains = |member: &&Member| {
-            let other = &**member.endpoint();
-            !std::ptr::eq(other, endpoint) && member.is_up() && other.condition(now) != Condition::Gone
-        };
-        let all = |member: &&Member| !member.endpoint().is_vacant();
-        let may = || {
-            let (left, all) =
-                (self.members.iter().filter(remains).count(), self.members.iter().filter(all).count());
-            2 * left >= all
-        };
-        if endpoint.failed(failure, now, self.settings.eject, may) {
-            let pool = &*self.settings.name;
-            tracing::warn!(%endpoint, pool, "the endpoint is ejected: it kept failing");
-        }
-    }
-
     /// Connects to the endpoint of `hold`, and makes TLS with it if the pool has any; each may take `limit`. `header`
-    /// goes before the TLS in plain. The endpoint remembers that it failed; that it is well is said by what it does then.
+    /// goes before the TLS in plain. Where the system has no descriptor left, idle sockets give way, and it is tried again for
+    /// as long as requests may wait. The endpoint remembers that it failed; that it is well is said by what it does then.
     ///
     /// # Errors
     /// What the endpoint said, or that the connection was cut meanwhile.
     pub async fn attempt(
         &self,
         hold: Hold,
-        guard: &Guard,
+        slots: &Slots,
+        (guard, patience): (&Guard, &Patience),
         limit: Duration,
         header: &[u8],
     ) -> Result<Dialled, DialError> {
         let endpoint = Arc::clone(hold.endpoint());
-        match self.connect(&endpoint, guard, limit, header).await {
-            Ok(Ok((socket, session))) => Ok(Dialled { socket, session, hold }),
-            Ok(Err(error)) if is_exhaustion(&error) => Err(DialError::Exhausted(Arc::new(error))),
-            Ok(Err(error)) => {
-                self.failed(&endpoint, Failure::Unreachable, guard.clock().now());
-                Err(DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) })
+        loop {
+            match self.connect(&endpoint, guard, limit, header).await {
+                Ok(Ok((socket, session))) => return Ok(Dialled { socket, session, hold }),
+                Ok(Err(error)) if is_exhaustion(&error) => {
+                    if !boxed(|| slots.make_room(guard, patience)).await.map_err(DialError::Cut)? {
+                        return Err(DialError::Exhausted(Arc::new(error)));
+                    }
+                }
+                Ok(Err(error)) => {
+                    self.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
+                    return Err(DialError::Failed {
+                        endpoint: endpoint.label.clone(),
+                        error: Arc::new(error),
+                    });
+                }
+                Err(cut) => return Err(DialError::Cut(cut)),
             }
-            Err(cut) => Err(DialError::Cut(cut)),
         }
     }
 
@@ -476,7 +489,7 @@ mod tests {
             let hold = pool.choose(wish, 0, 0, 0).unwrap();
             assert_ne!(chosen(&pool, wish, 0), Some(0), "it is full");
             drop(hold);
-            pool.failed(pool.members()[0].endpoint(), Failure::Unserved, 0);
+            pool.failed(pool.members()[0].endpoint(), Failure::Unserved, &"", 0);
             assert_ne!(chosen(&pool, wish, 0), Some(0), "it is ejected");
             let pool = fresh();
             pool.members()[0].fall();
@@ -492,7 +505,7 @@ mod tests {
             let eject = Some(Eject::default());
             let pool = pool(&vec![1; members], Settings { eject, ..Settings::default() });
             for member in pool.members() {
-                (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, 0));
+                (0..5).for_each(|_| pool.failed(member.endpoint(), Failure::Unserved, &"", 0));
             }
             let count = pool.members().iter().filter(|member| member.endpoint().is_ejected(0)).count();
             assert_eq!(count, ejected, "of {members}");
@@ -501,13 +514,13 @@ mod tests {
         for gone in [
             |pool: &Pool| pool.members()[0].fall(),
             |pool: &Pool| {
-                pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, 0);
+                pool.failed(pool.members()[0].endpoint(), Failure::Unreachable, &"", 0);
             },
         ] {
             let eject = Some(Eject { errors: 1, time: 1_000, ..Eject::default() });
             let pool = pool(&[1, 1, 1], Settings { eject, ..Settings::default() });
             gone(&pool);
-            pool.failed(pool.members()[1].endpoint(), Failure::Unserved, 0);
+            pool.failed(pool.members()[1].endpoint(), Failure::Unserved, &"", 0);
             assert!(!pool.members()[1].endpoint().is_ejected(0));
         }
     }

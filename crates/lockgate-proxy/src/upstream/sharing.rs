@@ -9,7 +9,7 @@ use std::time::Duration;
 use lockgate_net::stream::{Blocks, Stream};
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, Failure, Keeping, Pool, Wanted};
+use super::{DialError, Endpoint, Failure, Keeping, Pool, Slots, Wanted};
 use crate::clock::{Cut, Guard};
 use crate::h2::{Call, MOST, Shared};
 
@@ -88,7 +88,7 @@ impl Sharing {
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        blocks: &Rc<Blocks>,
+        (blocks, slots): (&Rc<Blocks>, &Rc<Slots>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -100,7 +100,7 @@ impl Sharing {
             let made = Rc::clone(self).make(
                 Arc::clone(pool),
                 Arc::clone(endpoint),
-                Rc::clone(blocks),
+                (Rc::clone(blocks), Rc::clone(slots)),
                 guard.another(),
                 connect,
                 Rc::clone(&dial),
@@ -126,7 +126,7 @@ impl Sharing {
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        blocks: Rc<Blocks>,
+        (blocks, slots): (Rc<Blocks>, Rc<Slots>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,
@@ -134,7 +134,9 @@ impl Sharing {
         // Its bytes are nobody's: those of the requests are counted with their clients.
         guard.watch().listener.set(None);
         let made = async {
-            let dialled = pool.attempt(endpoint.count(), &guard, connect, &[]).await?;
+            let patience = pool.patience();
+            let hold = endpoint.count().in_slot(slots.take(&guard, &patience).await?);
+            let dialled = pool.attempt(hold, &slots, (&guard, &patience), connect, &[]).await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
             let begun = guard.within(Shared::begin(stream, &blocks)).await;
@@ -146,7 +148,7 @@ impl Sharing {
                 Err(cut) => return Err(DialError::Cut(cut)),
             };
             begun.map(|(shared, driver)| (shared, driver, dialled.hold)).map_err(|error| {
-                pool.failed(&endpoint, Failure::Unreachable, guard.clock().now());
+                pool.failed(&endpoint, Failure::Unreachable, &error, guard.clock().now());
                 DialError::Failed { endpoint: endpoint.label.clone(), error: Arc::new(error) }
             })
         };
@@ -161,9 +163,25 @@ impl Sharing {
         });
         dial.done.replace(Some(told));
         dial.told.notify_waiters();
-        drop((self, pool, dial));
+        drop((pool, dial));
         if let Some((driver, _hold)) = driven {
             driver.run().await;
+            // Its socket before its place.
+            self.connections.borrow_mut().retain(|one| !one.is_over());
+        }
+    }
+
+    /// Since when the connection is idle that has been longest; the end of time where that was not looked at yet.
+    pub(super) fn oldest(&self) -> Option<u64> {
+        self.connections.borrow().iter().filter_map(|one| one.idle_since()).min()
+    }
+
+    /// Closes that connection.
+    pub(super) fn close_oldest(&self) {
+        let connections = self.connections.borrow();
+        let idle = connections.iter().filter_map(|one| Some((one.idle_since()?, one)));
+        if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
+            oldest.leave();
         }
     }
 

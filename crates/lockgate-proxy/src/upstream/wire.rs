@@ -10,7 +10,7 @@ use lockgate_http::head::{BodyLength, Method, ResponseHead};
 use crate::body::{ReadError, Sink, Source, Tunnel, WriteError};
 use crate::exchange::Request;
 use crate::h1::Link;
-use crate::h2::Call;
+use crate::h2::{Call, Target};
 
 /// The way to an endpoint and back.
 #[derive(Debug)]
@@ -32,9 +32,14 @@ macro_rules! either {
 }
 
 impl Wire {
-    /// Begins a request, which leaves with the first data or by a flush.
-    pub fn ask(&mut self, request: &Request<'_>) {
-        either!(self, way => way.ask(request));
+    /// Begins a request, which leaves with the first data or by a flush. `target` is what HTTP/2 needs of it.
+    pub fn ask(&mut self, request: &Request<'_>, target: Option<Target>) {
+        match (self, target) {
+            (Self::H1(link), _) => link.ask(request),
+            (Self::H2(call), Some(target)) => call.ask(request, target),
+            // A pool speaks one of them: never asked, it has no answer.
+            (Self::H2(_), None) => {}
+        }
     }
 
     /// Reads until there is the head of an answer; `false` when the connection ended before it had begun.
@@ -47,6 +52,14 @@ impl Wire {
         answer: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
         either!(self, way => way.poll_answer(cx, answer))
+    }
+
+    /// Whether a part of an answer's head has come, but not the whole of it. Heads of HTTP/2 are whole or not there.
+    pub fn has_begun_answer(&self) -> bool {
+        match self {
+            Self::H1(link) => link.reader.has_begun(),
+            Self::H2(_) => false,
+        }
     }
 
     /// Begins the body of the answer whose head was read, and says how long it is.
@@ -138,6 +151,10 @@ impl Sink for Wire {
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
         either!(self, way => way.poll_take(cx, data, last))
+    }
+
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        either!(self, way => way.poll_sent(cx))
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {

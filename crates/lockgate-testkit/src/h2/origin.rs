@@ -18,9 +18,9 @@ use tokio_rustls::TlsAcceptor;
 use super::client::send;
 use super::message::{Asked, End, Field, Reply, fields, map};
 use super::runtime::Runtime;
-use crate::DEADLINE;
 use crate::authority::Issued;
 use crate::tls::server_config;
+use crate::{DEADLINE, port};
 
 /// A listening socket that serves until it is dropped.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ struct Service {
 }
 
 impl Origin {
-    /// Listens on a free port of 127.0.0.1 with prior knowledge, and answers every request when it is whole.
+    /// Listens on a free port of 127.0.0.1, which no other origin has had, with prior knowledge, and answers every request when it is whole.
     ///
     /// # Panics
     /// When there is no port.
@@ -98,7 +98,8 @@ impl Origin {
         tls: Option<TlsAcceptor>,
     ) -> Self {
         let runtime = Runtime::new();
-        let listener = runtime.wait("an address", TcpListener::bind(("127.0.0.1", 0))).expect("a free port");
+        let listener = port::listen();
+        listener.set_nonblocking(true).expect("a descriptor");
         let address = listener.local_addr().expect("a bound socket has one");
         let (tell_asked, asked) = mpsc::channel();
         let (tell_resets, resets) = mpsc::channel();
@@ -108,6 +109,7 @@ impl Origin {
             Service { reply, echoes, asked: tell_asked, resets: tell_resets, builder: builder.clone(), tls };
         let (service, count) = (Arc::new(service), Arc::clone(&accepted));
         runtime.spawn(async move {
+            let listener = TcpListener::from_std(listener).expect("descriptors are left");
             while let Ok((stream, _)) = listener.accept().await {
                 stream.set_nodelay(true).expect("an option that all TCP sockets have");
                 let number = count.fetch_add(1, Ordering::SeqCst);

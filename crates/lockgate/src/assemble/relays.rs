@@ -12,7 +12,8 @@ use lockgate_proxy::route::HostPattern;
 use lockgate_proxy::shaping::Shape;
 
 use super::sites;
-use super::{Assembler, Planned, accept_proxy, address, options, pools, shape};
+use super::tls::Neighbours;
+use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, shape};
 
 impl Assembler<'_> {
     /// The listener of a table.
@@ -33,7 +34,7 @@ impl Assembler<'_> {
             Service::Relay(_) => tls.is_some() || accept_proxy == AcceptProxy::Require,
             Service::Http(_) | Service::ByHello(_) => true,
         };
-        let defer = client_first.then_some(tcp.timeouts.handshake);
+        let defer = client_first.then_some(DEFERRED);
         let mut alpn: Vec<String> = tcp
             .relays()
             .iter()
@@ -128,6 +129,6 @@ impl Assembler<'_> {
         }
         let hosts = sites.iter().flat_map(|one| &one.site.hosts).map(sites::host);
         let hosts = hosts.chain(others.then_some(HostPattern::Any)).collect();
-        Some(Some((hosts, self.secure_sites(&sites)?)))
+        Some(Some((hosts, self.secure_sites(&sites, Neighbours::Relays)?)))
     }
 }

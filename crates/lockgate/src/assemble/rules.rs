@@ -162,7 +162,8 @@ impl Guards {
                     Ok(checker) => Some(Arc::new(checker)),
                     Err(error) => {
                         let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
-                        mistakes.error(Code::UsersUnreadable, &written.at, error.to_string(), cure);
+                        let message = error.to_string();
+                        mistakes.file(&written.file, Code::UsersUnreadable, &written.at, message, cure);
                         None
                     }
                 };
@@ -188,7 +189,8 @@ impl Guards {
             let page = self.pages.entry(path.clone()).or_insert_with(|| {
                 let cure = "a file of at most 1 MB whose name ends in .html, .json or .txt";
                 let complain = |error: String| {
-                    mistakes.error(Code::PageUnreadable, at, format!("{}: {error}", path.display()), cure);
+                    let message = format!("{}: {error}", path.display());
+                    mistakes.file(path, Code::PageUnreadable, at, message, cure);
                 };
                 page(path).map_err(complain).ok()
             });

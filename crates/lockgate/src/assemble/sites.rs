@@ -21,7 +21,8 @@ use lockgate_proxy::site::{self, Action, Auth};
 use lockgate_proxy::upstream::Pool;
 
 use super::rules::{self, Guards};
-use super::{Assembler, Planned, accept_proxy, address, options};
+use super::tls::Neighbours;
+use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options};
 
 /// What the sites of all listeners share.
 #[derive(Default)]
@@ -32,8 +33,19 @@ pub(super) struct Sites {
     pub(super) guards: Guards,
     /// How many routes serve files.
     files: usize,
-    /// Those that wait for a disk, and those that compress.
-    threads: Option<(Arc<Threads>, Arc<Threads>)>,
+    /// Those that serve files.
+    threads: Option<FileThreads>,
+}
+
+/// Threads for what takes long with files.
+#[derive(Clone)]
+struct FileThreads {
+    /// That wait for a disk.
+    disk: Arc<Threads>,
+    /// That lists directories.
+    lister: Arc<Threads>,
+    /// That compress.
+    compressors: Arc<Threads>,
 }
 
 /// For a service that is asked about requests, where answers have no limit.
@@ -116,7 +128,7 @@ impl Assembler<'_> {
         let first = sites.first()?.site;
         let spoken = spoken(sites);
         let (tls, table) = if secure {
-            let SecureSites { tls, sites } = self.secure_sites(sites)?;
+            let SecureSites { tls, sites } = self.secure_sites(sites, Neighbours::Sites)?;
             (Some(tls), sites)
         } else {
             (None, self.table(sites, &spoken)?)
@@ -132,7 +144,7 @@ impl Assembler<'_> {
             listener: Arc::new(listener),
             address: address(addr),
             // Clients speak first, with TLS and without.
-            options: options(&config.socket, Some(config.timeouts.handshake)),
+            options: options(&config.socket, Some(DEFERRED)),
             alpn: if secure { offered(sites) } else { Vec::new() },
             plain: if secure { Vec::new() } else { spoken },
             at: first.at.clone(),
@@ -140,9 +152,13 @@ impl Assembler<'_> {
     }
 
     /// Sites on one address, with their TLS.
-    pub(super) fn secure_sites(&mut self, sites: &[Served<'_>]) -> Option<SecureSites> {
+    pub(super) fn secure_sites(
+        &mut self,
+        sites: &[Served<'_>],
+        neighbours: Neighbours,
+    ) -> Option<SecureSites> {
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
-        let tls = self.rings.acceptors(&mut self.mistakes, &written);
+        let tls = self.rings.acceptors(&mut self.mistakes, &written, neighbours);
         // The mistakes of both are told at once.
         let table = self.table(sites, &spoken(sites));
         let ((tls, rules), mut table) = (tls?, table?);
@@ -301,10 +317,12 @@ impl Assembler<'_> {
         let types = rules::types(&mut self.mistakes, route, &files.types);
         let place = self.sites.files;
         self.sites.files += 1;
-        let threads = self.sites.threads.get_or_insert_with(|| {
-            (Threads::new("disk", DISK_THREADS), Threads::new("compress", DISK_THREADS))
+        let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
+            disk: Threads::new("disk", DISK_THREADS),
+            lister: Threads::new("listings", NonZeroUsize::MIN),
+            compressors: Threads::new("compress", DISK_THREADS),
         });
-        let (attempts, types, (threads, compressors)) = (attempts?, types?, threads.clone());
+        let (attempts, types, threads) = (attempts?, types?, threads.clone());
         there.then(|| {
             Arc::new(Files {
                 place,
@@ -323,8 +341,9 @@ impl Assembler<'_> {
                 types,
                 charset: files.charset.clone(),
                 precompressed: files.precompressed,
-                threads,
-                compressors,
+                threads: threads.disk,
+                lister: threads.lister,
+                compressors: threads.compressors,
             })
         })
     }

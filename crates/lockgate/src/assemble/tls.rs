@@ -2,7 +2,7 @@
 //! their files which one it is and what to do.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ impl Rings {
             policy.map_err(|error| mistakes.error(Code::TlsUnusable, at, error.to_string(), "")).ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
-            certs: written.certs.iter().map(files).collect(),
+            certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
             alpn: written.alpn.iter().map(|name| name.clone().into_bytes()).collect(),
@@ -71,6 +71,7 @@ impl Rings {
         &mut self,
         mistakes: &mut Mistakes<'_>,
         sites: &[&config::Site],
+        neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<usize>)> {
         let mut groups: Vec<(&At, config::Tls)> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
@@ -84,8 +85,10 @@ impl Rings {
                 });
             let (_, group) = groups.get_mut(place)?;
             group.certs.extend(written.certs.iter().cloned());
-            // The only certificate of a table is for every name where the address is that table's own.
-            let meant = sites.len() == 1 || !is_only(written);
+            // The only certificate of a table is for every name where the address is that table's own. A client that asks for an
+            // IP address sends no name (RFC 6066 §3).
+            let own = neighbours == Neighbours::Sites && sites.len() == 1;
+            let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
             group.default = group.default.take().or(written.default.clone().filter(|_| meant));
             for host in &site.hosts {
                 match host {
@@ -142,11 +145,29 @@ impl Rings {
             Err(error) => {
                 let cure =
                     "one key a line: 48 or 80 random bytes in base64, as `openssl rand -base64 48` makes";
-                mistakes.error(Code::TicketKeysUnreadable, at, error.to_string(), cure);
+                let (code, message) = (Code::TicketKeysUnreadable, error.to_string());
+                match written {
+                    config::Tickets::Keys(path) => mistakes.file(path, code, at, message, cure),
+                    _ => mistakes.error(code, at, message, cure),
+                }
                 None
             }
         }
     }
+}
+
+/// What else the address of sites serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Neighbours {
+    /// Nothing but sites.
+    Sites,
+    /// Relays that are chosen by name: a name that no table has is refused.
+    Relays,
+}
+
+fn is_ip(host: &config::Host) -> bool {
+    let config::Host::Exact(host) = host else { return false };
+    host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 /// Whether clients of both get the same but for the certificate.
@@ -217,34 +238,41 @@ pub(super) fn connector(
     match Connector::new(settings) {
         Ok(connector) => Some(Arc::new(connector)),
         Err(error) => {
-            let code = match error {
-                ConnectorError::Ca(_) => Code::AuthorityUnreadable,
-                _ => Code::TlsUnusable,
-            };
-            mistakes.error(code, &written.at, error.to_string(), "");
+            match (&error, &written.ca) {
+                (ConnectorError::Ca(_), config::CaSource::File(path)) => {
+                    let cure = "a PEM file with the certificates of the authorities";
+                    mistakes.file(path, Code::AuthorityUnreadable, &written.at, error.to_string(), cure);
+                }
+                (ConnectorError::Ca(_), config::CaSource::System) => {
+                    mistakes.error(Code::AuthorityUnreadable, &written.at, error.to_string(), "");
+                }
+                _ => mistakes.error(Code::TlsUnusable, &written.at, error.to_string(), ""),
+            }
             None
         }
     }
 }
 
 fn refuse(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, error: &TlsSetupError) {
-    let (code, at, cure) = match error {
+    let message = error.to_string();
+    match error {
         TlsSetupError::Certificate { files, error } => {
-            let at = place_of(written, &files.cert).unwrap_or(listener);
-            let (code, cure) = certificate_code(files, error);
-            (code, at, cure)
+            let Fault { code, path, cure } = fault(files, error);
+            let at = place_of(written, &files.cert, &path).unwrap_or(listener);
+            mistakes.file(&path, code, at, message, cure);
         }
-        TlsSetupError::ClientCa { .. } => {
+        TlsSetupError::ClientCa { path, .. } => {
             let at = written.client_auth.as_ref().map_or(listener, |auth| &auth.at);
             let cure = "a PEM file with the certificates of the authorities; never served open";
-            (Code::AuthorityUnreadable, at, cure)
+            mistakes.file(path, Code::AuthorityUnreadable, at, message, cure);
         }
         TlsSetupError::NoCertificates => {
-            (Code::NoCertificate, listener, "`tls = { cert = \"…\", key = \"…\" }`")
+            mistakes.error(Code::NoCertificate, listener, message, "`tls = { cert = \"…\", key = \"…\" }`");
         }
-        TlsSetupError::AlpnLength { .. } | TlsSetupError::Refused { .. } => (Code::TlsUnusable, listener, ""),
-    };
-    mistakes.error(code, at, error.to_string(), cure);
+        TlsSetupError::AlpnLength { .. } | TlsSetupError::Refused { .. } => {
+            mistakes.error(Code::TlsUnusable, listener, message, "");
+        }
+    }
 }
 
 fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warning: &Warning) {
@@ -258,35 +286,68 @@ fn doubt(mistakes: &mut Mistakes<'_>, listener: &At, written: &config::Tls, warn
         | Warning::Unreachable { cert } => (Code::CertificateDoubtful, Some(cert)),
         _ => (Code::CertificateDoubtful, None),
     };
-    let at = cert.and_then(|cert| place_of(written, cert)).unwrap_or(listener);
+    let at = cert.and_then(|cert| place_of(written, cert, cert)).unwrap_or(listener);
     mistakes.warn(code, at, warning.to_string(), "", "");
 }
 
-fn certificate_code(files: &tls::CertFiles, error: &CertError) -> (Code, &'static str) {
+/// What is wrong with one of the files of a certificate.
+struct Fault {
+    code: Code,
+    path: PathBuf,
+    cure: &'static str,
+}
+
+fn fault(files: &tls::CertFiles, error: &CertError) -> Fault {
     const CHAIN: &str = "a PEM file: the certificate first, then its intermediates";
     const KEY: &str = "a PEM file with the key: named by `key`, beside the certificate, or in its file";
     const OCSP: &str = "a response in DER, as `openssl ocsp -respout` writes it";
-    match error {
+    let (path, code, cure) = match error {
         CertError::Missing { path }
         | CertError::Unreadable { path, .. }
         | CertError::Empty { path }
         | CertError::BrokenPem { path, .. }
         | CertError::UnsupportedKey { path, .. } => match path {
-            path if path == &files.cert => (Code::CertificateUnreadable, CHAIN),
-            path if Some(path) == files.ocsp.as_ref() => (Code::OcspUnreadable, OCSP),
-            _ => (Code::KeyUnreadable, KEY),
+            path if path == &files.cert => (path, Code::CertificateUnreadable, CHAIN),
+            path if Some(path) == files.ocsp.as_ref() => (path, Code::OcspUnreadable, OCSP),
+            _ => (path, Code::KeyUnreadable, KEY),
         },
-        CertError::NoCertificate { .. }
-        | CertError::BadCertificate { .. }
-        | CertError::LeafNotFirst { .. } => (Code::CertificateUnreadable, CHAIN),
-        CertError::NoKey { .. } | CertError::EncryptedKey { .. } => (Code::KeyUnreadable, KEY),
-        CertError::Mismatch { .. } => (Code::KeyMismatch, "name the key that was made for this certificate"),
-        CertError::BadOcsp { .. } => (Code::OcspUnreadable, OCSP),
-    }
+        CertError::NoCertificate { path, .. }
+        | CertError::BadCertificate { path, .. }
+        | CertError::LeafNotFirst { path, .. } => (path, Code::CertificateUnreadable, CHAIN),
+        CertError::NoKey { cert, .. } => (files.key.as_ref().unwrap_or(cert), Code::KeyUnreadable, KEY),
+        CertError::EncryptedKey { path } => (path, Code::KeyUnreadable, KEY),
+        CertError::Mismatch { key, .. } => {
+            (key, Code::KeyMismatch, "name the key that was made for this certificate")
+        }
+        CertError::BadOcsp { path, .. } => (path, Code::OcspUnreadable, OCSP),
+    };
+    Fault { code, path: path.clone(), cure }
 }
 
-fn place_of<'a>(written: &'a config::Tls, cert: &Path) -> Option<&'a At> {
-    written.certs.iter().chain(&written.default).find(|files| files.cert == cert).map(|files| &files.at)
+/// Where the file at `path` was named, which is one of those of `cert`.
+fn place_of<'a>(written: &'a config::Tls, cert: &Path, path: &Path) -> Option<&'a At> {
+    let files = written.certs.iter().chain(&written.default).find(|files| files.cert == cert)?;
+    let named = [(&files.key, &files.key_at), (&files.ocsp, &files.ocsp_at)];
+    let own = named.into_iter().find(|(named, _)| named.as_deref() == Some(path) && path != cert);
+    Some(own.and_then(|(_, at)| at.as_ref()).unwrap_or(&files.at))
+}
+
+/// The files of certificates, without those of authorities that a pattern found beside them.
+fn certificates(mistakes: &mut Mistakes<'_>, written: &[config::CertFiles]) -> Vec<tls::CertFiles> {
+    let mut certs = Vec::new();
+    for one in written {
+        let files = files(one);
+        if one.named == config::Named::ByPattern && files.are_authorities() {
+            let message =
+                format!("{}: certificates of authorities, which are not served", files.cert.display());
+            let why = "the pattern matches it, and no key is in it or beside it";
+            let cure = "keep authorities in a folder of their own, or narrow the pattern";
+            mistakes.warn(Code::CertificateDoubtful, &one.at, message, why, cure);
+        } else {
+            certs.push(files);
+        }
+    }
+    certs
 }
 
 fn files(written: &config::CertFiles) -> tls::CertFiles {

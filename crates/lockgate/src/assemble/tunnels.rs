@@ -18,7 +18,7 @@ use lockgate_proxy::site::{self, Action, Gatekeeper, Rules};
 use lockgate_proxy::transform::{HeaderOp, HeaderRule, HeaderRules};
 
 use super::sites::served;
-use super::{Assembler, Planned, accept_proxy, address, options, pools, rules, shape};
+use super::{Assembler, DEFERRED, Planned, accept_proxy, address, options, pools, rules, shape};
 
 /// Names that one client may have looked up at once: half of what may hang before all wait. A browser that is opened with
 /// all of its tabs asks for fewer.
@@ -86,7 +86,7 @@ impl Assembler<'_> {
             listener: Arc::new(listener),
             address: address(&tunnel.listen),
             // Clients speak first, with TLS and without.
-            options: options(&config.socket, Some(tunnel.timeouts.handshake)),
+            options: options(&config.socket, Some(DEFERRED)),
             alpn: tunnel.tls.iter().flat_map(|tls| tls.alpn.iter().cloned()).collect(),
             plain: if tunnel.tls.is_none() { tunnel.protocols.clone() } else { Vec::new() },
             at: tunnel.at.clone(),

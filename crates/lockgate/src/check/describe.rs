@@ -13,6 +13,7 @@ use lockgate_proxy::downstream::Service;
 use lockgate_proxy::site;
 use serde_json::{Value, json};
 
+use super::words;
 use crate::assemble::{self, Assembly, Planned};
 
 /// Every listener, in the order in which they are assembled.
@@ -174,20 +175,21 @@ fn pool(pool: &Pool) -> Value {
     json!({
         "pool": pool.name,
         "endpoints": endpoints(pool),
+        "members": pool.endpoints.iter().map(member).collect::<Vec<_>>(),
         "endpoint_tls": pool.tls.is_some(),
         "endpoint_protocol": pool.protocol.name(),
         "balance": balance(pool),
-        "check": pool.health.as_ref().map(|health| match &health.probe {
-            Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {:?}", health.every),
+        "check": pool.health.as_ref().map(|health| (&health.probe, words::duration(health.every))).map(|(probe, every)| match probe {
+            Probe::Tcp { send, expect: None } if send.is_empty() => format!("tcp every {every}"),
             // What is sent may hold a password.
-            Probe::Tcp { .. } => format!("what is said over tcp every {:?}", health.every),
+            Probe::Tcp { .. } => format!("what is said over tcp every {every}"),
             Probe::Grpc { service } if service.is_empty() => {
-                format!("the gRPC health protocol every {:?}", health.every)
+                format!("the gRPC health protocol every {every}")
             }
             Probe::Grpc { service } => {
-                format!("the gRPC health protocol for {service} every {:?}", health.every)
+                format!("the gRPC health protocol for {service} every {every}")
             }
-            Probe::Http { path, method, .. } => format!("{method} {path} every {:?}", health.every),
+            Probe::Http { path, method, .. } => format!("{method} {path} every {every}"),
         }),
     })
 }
@@ -230,7 +232,9 @@ fn path(pattern: &Pattern) -> String {
 fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
-    let some = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let some = |count: usize, one: &str, more: &str| {
+        (count > 0).then(|| format!("{} {more}", words::counted(count, one)))
+    };
     add(rules.strip_prefix.then(|| "strip_prefix".to_owned()));
     add(rules.rewrite.as_ref().map(|to| format!("rewrite to {to}")));
     add(rules.auth.as_ref().map(|auth| match auth {
@@ -248,16 +252,16 @@ fn modifiers(config: &Config, rules: &Rules) -> Vec<String> {
     add(rules.trace.map(|share| format!("traces begin, {share}% recorded")));
     add(rules.limit.as_ref().map(limit));
     add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
-    add(some(rules.allow.len(), "network(s) allowed"));
-    add(some(rules.deny.len(), "network(s) denied"));
-    add(rules.body_max.map(|max| format!("body up to {max} bytes")));
-    add(some(rules.request_headers.len(), "field(s) of requests changed"));
-    add(some(rules.headers.len(), "field(s) of answers changed"));
-    add(some(rules.error_pages.len(), "page(s) of errors"));
+    add(some(rules.allow.len(), "network", "allowed"));
+    add(some(rules.deny.len(), "network", "denied"));
+    add(rules.body_max.map(|max| format!("body up to {}", words::size(max))));
+    add(some(rules.request_headers.len(), "field", "of requests changed"));
+    add(some(rules.headers.len(), "field", "of answers changed"));
+    add(some(rules.error_pages.len(), "page", "of errors"));
     add(rules
         .redirects
         .as_ref()
-        .map(|map| format!("{} redirect(s) of {}", map.entries.len(), map.file.display())));
+        .map(|map| format!("{} of {}", words::counted(map.entries.len(), "redirect"), map.file.display())));
     add(rules.raw_paths.then(|| "paths as they are".to_owned()));
     short
 }
@@ -268,7 +272,7 @@ fn limit(limit: &RateLimit) -> String {
         LimitKey::Header(name) => format!(" per {name}"),
         LimitKey::Route => String::new(),
     };
-    format!("{} in {:?}{per}, burst {}", limit.count, limit.every, limit.burst)
+    format!("{} in {}{per}, burst {}", limit.count, words::duration(limit.every), limit.burst)
 }
 
 /// How an endpoint is chosen and comes back, in short, as far as that is not as it is without a word.
@@ -297,11 +301,12 @@ fn balance(pool: &Pool) -> Vec<String> {
                 (first, last) => format!("{first}-{last}"),
             };
             let statuses = statuses.iter().map(|range| format!(" or {}", of(range))).collect::<String>();
-            Some(format!("ejected for {time:?} after {errors} failures{statuses}"))
+            let failures = words::counted(usize::from(*errors), "failure");
+            Some(format!("ejected for {} after {failures}{statuses}", words::duration(*time)))
         }
     };
     let slowly = Some(pool.slow_start).filter(|time| !time.is_zero());
-    let slowly = slowly.map(|time| format!("the whole share within {time:?}"));
+    let slowly = slowly.map(|time| format!("the whole share within {}", words::duration(time)));
     [chosen, ejected, slowly].into_iter().flatten().collect()
 }
 
@@ -317,6 +322,10 @@ fn shape(shape: &Shape, each: &str) -> String {
         of(" in all", shape.total),
     ];
     each.concat().join(", ")
+}
+
+fn member(one: &Endpoint) -> Value {
+    json!({ "addr": one.addr.to_string(), "weight": one.weight, "max": one.max, "backup": one.backup })
 }
 
 fn endpoints(pool: &Pool) -> Vec<String> {

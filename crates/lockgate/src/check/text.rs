@@ -1,30 +1,50 @@
 //! What each address will serve, for people.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
+use super::words;
 use crate::print::out;
+
+/// Versions, suites and groups that were shown, and at which listener: they are long, and mostly the same everywhere.
+#[derive(Default)]
+struct Policies<'a>(Vec<([&'a Value; 3], &'a str)>);
+
+impl<'a> Policies<'a> {
+    /// The listener where the policy of `tls` was shown before, if it was; else it is at `listener`.
+    fn shown(&mut self, tls: &'a Value, listener: &'a Value) -> Option<&'a str> {
+        let policy = [&tls["versions"], &tls["suites"], &tls["groups"]];
+        let known = self.0.iter().find(|(known, _)| *known == policy).map(|(_, listener)| *listener);
+        if known.is_none() {
+            self.0.push((policy, text(&listener["listener"])));
+        }
+        known
+    }
+}
 
 /// Prints what was described.
 pub(super) fn print(served: &Value) {
+    let mut policies = Policies::default();
     for listener in served.as_array().into_iter().flatten() {
         out!("{}", text(&listener["listener"]));
         let is_tunnel = listener["tunnels"].is_object();
         let has_sites = !listener["sites"].is_null();
         let by_hello = listener["by_hello"].as_array();
-        by_hello.into_iter().flatten().for_each(way);
+        by_hello.into_iter().flatten().for_each(|one| way(one, listener, &mut policies));
         if let (Some(_), true) = (by_hello, has_sites) {
             out!("  for sites:");
         }
         match (listener["tls"].is_object(), by_hello, has_sites) {
-            (true, _, _) => tls(&listener["tls"]),
+            (true, _, _) => tls(&listener["tls"], listener, &mut policies),
             (false, Some(_), _) => {}
-            (false, None, false) if !is_tunnel => out!("  plain TCP, bytes as they are"),
-            (false, None, _) => out!("  plain HTTP   {}", plain(&listener["plain"])),
+            (false, None, false) if !is_tunnel => out!("  no TLS       bytes as they are"),
+            (false, None, _) => out!("  no TLS       {}", plain(&listener["plain"])),
         }
         let others = listener["other_tls"].as_array().into_iter().flatten();
         for (rules, other) in (1..).zip(others) {
             out!("  for {}:", hosts_by(listener, rules));
-            tls(other);
+            tls(other, listener, &mut policies);
         }
         match (has_sites, by_hello) {
             (true, _) => sites(listener),
@@ -43,7 +63,7 @@ pub(super) fn print(served: &Value) {
 }
 
 /// Where a ClientHello leads.
-fn way(way: &Value) {
+fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
     let header =
         way["proxy_protocol"].as_str().map(|version| format!(", PROXY {version}")).unwrap_or_default();
     let to = format!("{}{header}", pool(way));
@@ -54,7 +74,7 @@ fn way(way: &Value) {
         (None, name) => out!("  name         {name}: {how} {to}"),
     }
     if way["tls"].is_object() {
-        tls(&way["tls"]);
+        tls(&way["tls"], listener, policies);
     }
 }
 
@@ -74,10 +94,17 @@ fn plain(protocols: &Value) -> &'static str {
     }
 }
 
-fn tls(tls: &Value) {
-    out!("  TLS          {}", join(&tls["versions"]));
-    out!("  suites       {}", join(&tls["suites"]));
-    out!("  groups       {}", join(&tls["groups"]));
+fn tls<'a>(tls: &'a Value, listener: &'a Value, policies: &mut Policies<'a>) {
+    let versions = join(&tls["versions"]);
+    match policies.shown(tls, listener) {
+        Some(other) if other == text(&listener["listener"]) => out!("  TLS          {versions}"),
+        Some(other) => out!("  TLS          {versions}, suites and groups as at {other}"),
+        None => {
+            out!("  TLS          {versions}");
+            out!("  suites       {}", join(&tls["suites"]));
+            out!("  groups       {}", join(&tls["groups"]));
+        }
+    }
     out!("  ALPN         {}", or(&join(&tls["alpn"]), "none: what clients offer is ignored"));
     if let Some(mode) = tls["client_certificates"].as_str() {
         out!("  client certs {mode}");
@@ -113,10 +140,10 @@ fn shaped(listener: &Value) {
 fn timeouts(listener: &Value) {
     let limits = &listener["timeouts"];
     out!(
-        "  timeouts     handshake {}s, connect {}s, idle {}s",
-        limits["handshake"],
-        limits["connect"],
-        limits["tunnel_idle"]
+        "  timeouts     handshake {}, connect {}, idle {}",
+        seconds(&limits["handshake"]),
+        seconds(&limits["connect"]),
+        seconds(&limits["tunnel_idle"])
     );
 }
 
@@ -145,8 +172,8 @@ fn tunnels(listener: &Value) {
         tunnels["limit"].as_str().map(str::to_owned),
         tunnels["max_per_client"].as_u64().map(|most| format!("{most} tunnels of a client")),
         tunnels["max_per_user"].as_u64().map(|most| format!("{most} tunnels of a user")),
-        tunnels["max_lifetime"].as_f64().map(|most| format!("{most}s")),
-        tunnels["max_bytes"].as_u64().map(|most| format!("{most} bytes")),
+        tunnels["max_lifetime"].as_f64().map(|_| seconds(&tunnels["max_lifetime"])),
+        tunnels["max_bytes"].as_u64().map(words::size),
     ];
     let limits: Vec<_> = limits.into_iter().flatten().collect();
     if !limits.is_empty() {
@@ -158,11 +185,11 @@ fn tunnels(listener: &Value) {
     accept_proxy(listener);
     let timeouts = &listener["timeouts"];
     out!(
-        "  timeouts     handshake {}s, connect {}s, idle {}s; names for {}s",
-        timeouts["handshake"],
-        timeouts["connect"],
-        timeouts["tunnel_idle"],
-        tunnels["dns_ttl"]
+        "  timeouts     handshake {}, connect {}, idle {}; names for {}",
+        seconds(&timeouts["handshake"]),
+        seconds(&timeouts["connect"]),
+        seconds(&timeouts["tunnel_idle"]),
+        seconds(&tunnels["dns_ttl"])
     );
 }
 
@@ -176,10 +203,10 @@ fn sites(listener: &Value) {
     accept_proxy(listener);
     let limits = &listener["timeouts"];
     out!(
-        "  timeouts     handshake {}s, head {}s, idle {}s",
-        limits["handshake"],
-        limits["head"],
-        limits["idle"]
+        "  timeouts     handshake {}, head {}, idle {}",
+        seconds(&limits["handshake"]),
+        seconds(&limits["head"]),
+        seconds(&limits["idle"])
     );
     for site in listener["sites"].as_array().into_iter().flatten() {
         let hosts = join(&site["hosts"]);
@@ -224,7 +251,25 @@ fn pool(to: &Value) -> String {
     let check = to["check"].as_str().map(|check| format!("checked by {check}"));
     let rest = to["balance"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let rest: String = rest.map(str::to_owned).chain(check).map(|said| format!(", {said}")).collect();
-    format!("{}{over}{name}{rest}", join(&to["endpoints"]))
+    let members: Vec<_> = to["members"].as_array().into_iter().flatten().map(member).collect();
+    format!("{}{over}{name}{rest}", members.join(", "))
+}
+
+/// An endpoint, and what is its own.
+fn member(member: &Value) -> String {
+    let own = [
+        member["weight"].as_u64().filter(|weight| *weight != 1).map(|weight| format!("weight {weight}")),
+        member["max"].as_u64().map(|max| format!("max {max}")),
+        (member["backup"] == true).then(|| "backup".to_owned()),
+    ];
+    let own: Vec<_> = own.into_iter().flatten().collect();
+    let addr = text(&member["addr"]);
+    if own.is_empty() { addr.to_owned() } else { format!("{addr} ({})", own.join(", ")) }
+}
+
+/// A number of seconds as a duration.
+fn seconds(value: &Value) -> String {
+    words::duration(Duration::try_from_secs_f64(value.as_f64().unwrap_or_default()).unwrap_or_default())
 }
 
 fn text(value: &Value) -> &str {
@@ -249,7 +294,7 @@ mod tests {
     fn an_endpoint_is_shown_with_what_is_spoken_to_it() {
         let shown = |protocol: &str, tls: bool| {
             action(&json!({
-                "action": "proxy", "endpoints": ["a.b:1"], "endpoint_tls": tls, "endpoint_protocol": protocol,
+                "action": "proxy", "members": [{ "addr": "a.b:1", "weight": 1 }], "endpoint_tls": tls, "endpoint_protocol": protocol,
             }))
         };
         assert_eq!(shown("http1", false), "to a.b:1");

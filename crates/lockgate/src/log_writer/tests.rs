@@ -1,6 +1,7 @@
 //! Real files, a device that is always full, and a scripted target for failures in the middle of a line.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::TrySendError;
 
@@ -308,15 +309,20 @@ fn a_target_that_takes_nothing_and_does_not_say_why_is_a_failure() {
 }
 
 #[test]
-fn warnings_are_rare_and_tell_all_that_was_lost_since_the_last() {
+fn warnings_are_rare_and_tell_all_lost_lines_with_their_error() {
     let start = Instant::now();
     let mut warnings = Warnings::default();
-    let after = |seconds| start + Duration::from_secs(seconds);
-    assert_eq!(warnings.due(after(0), 0, false), None);
-    assert_eq!(warnings.due(after(1), 5, true), Some(5));
-    assert_eq!(warnings.due(after(2), 7, true), None);
-    assert_eq!(warnings.due(after(10), 9, false), None);
-    assert_eq!(warnings.due(after(11), 9, false), Some(4));
-    assert_eq!(warnings.due(after(60), 9, false), None);
-    assert_eq!(warnings.due(after(60), 9, true), Some(0));
+    let mut due = |seconds, lost, error: Option<ErrorKind>| {
+        let told = warnings.due(start + Duration::from_secs(seconds), lost, error.map(io::Error::from));
+        told.map(|(lost, error)| (lost, error.map(|error| error.kind())))
+    };
+    let full = Some(ErrorKind::StorageFull);
+    assert_eq!(due(0, 0, None), None);
+    assert_eq!(due(1, 5, full), Some((5, full)));
+    assert_eq!(due(2, 7, full), None);
+    assert_eq!(due(10, 9, None), None);
+    assert_eq!(due(11, 9, None), Some((4, full)), "the disk was full when they were lost");
+    assert_eq!(due(21, 10, None), Some((1, None)), "they found no room to wait");
+    assert_eq!(due(60, 10, None), None);
+    assert_eq!(due(60, 10, full), Some((0, full)));
 }

@@ -90,11 +90,11 @@ fn who_has_tunnels_and_where_to_is_shown() {
     assert_eq!(said[0]["tunnels"]["deny"], json!(["b.a.test:*"]));
     let ended = check(toml, &["-v"]);
     for line in [
-        "  plain HTTP   HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
+        "  no TLS       HTTP/1.1\n  tunnels for  10.0.0.0/8\n",
         "  to           *.a.test:80,443, 10.0.0.0/8:443, [fd00::/8]:*\n  not to       b.a.test:*\n",
-        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 3600s\n",
+        "  addresses    public, and networks above that are not\n  at most      7 tunnels of a client, 1h\n",
         "  PROXY        v2 to the targets\n",
-        "  timeouts     handshake 10.0s, connect 5.0s, idle 3600.0s; names for 60.0s\n",
+        "  timeouts     handshake 10s, connect 5s, idle 1h; names for 1m\n",
         "  to           *:443\n",
     ] {
         assert!(ended.stdout.contains(line), "{line:?} in {}", ended.stdout);
@@ -157,8 +157,8 @@ fn what_a_browser_will_get_is_shown_for_each_address() {
     for line in [
         "  ALPN         h2, http/1.1",
         "  ALPN         http/1.1",
-        "  plain HTTP   HTTP/1.1",
-        "  plain HTTP   HTTP/1.1, and HTTP/2 by prior knowledge",
+        "  no TLS       HTTP/1.1",
+        "  no TLS       HTTP/1.1, and HTTP/2 by prior knowledge",
     ] {
         assert!(ended.stdout.lines().any(|said| said == line), "{line:?} in {}", ended.stdout);
     }
@@ -218,7 +218,7 @@ fn pages_of_errors_are_read_when_it_starts() {
     refused(&site("/nonexistent/404.html"), "E0116", &["/nonexistent/404.html: No such file"]);
     let page = text(&folder.write("good.html", "<p>gone</p>"));
     let ended = check(&site(&page), &["-v"]);
-    assert!(ended.stdout.contains("/a  answered with 200 · 1 page(s) of errors"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("/a  answered with 200 · 1 page of errors"), "{}", ended.stdout);
 }
 
 #[test]

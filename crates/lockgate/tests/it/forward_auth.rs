@@ -181,7 +181,7 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
     for (answer, status, error) in [
         (None, 502, "connection_refused"),
         (Some(""), 502, "connection_terminated"),
-        (Some("HTTP/1.1 200"), 502, "http_protocol_error"),
+        (Some("HTTP/1.1 200"), 502, "http_response_incomplete"),
         (Some("nonsense\r\n\r\n"), 502, "http_protocol_error"),
         (
             Some("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"),
@@ -214,7 +214,12 @@ fn without_a_good_answer_nobody_is_let_in_and_the_client_is_told_why() {
         let said = got.field("proxy-status").unwrap();
         assert!(said.contains(error), "{answer:.80?}: {said}");
         let line = gate.line("its line", |line| line["status"] == status);
-        assert!(line["detail"].as_str().unwrap().starts_with("who was asked whether it may: "), "{line}");
+        assert!(line["detail"].as_str().unwrap().starts_with("the auth service: "), "{line}");
+        // Whoever reads the page must not look at the application.
+        for text in [said, got.text()] {
+            assert!(text.contains("the auth service"), "{text}");
+            assert!(!text.contains("the application"), "{text}");
+        }
     }
     assert!(told.try_recv().is_err(), "a request went on");
 }
@@ -242,8 +247,8 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
     let (origin, told) = telling(OK);
     let silent = Origin::tcp();
     // One says nothing, one a status and no more, one a part of the body.
-    for (said, status) in
-        [("", 504), ("HTTP/1.1 200 OK\r\n", 504), ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 502)]
+    for (said, attempts) in
+        [("", 2), ("HTTP/1.1 200 OK\r\n", 2), ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", 1)]
     {
         let toml = guarded(origin.address(), silent.address(), "")
             + "timeouts = { response = \"200ms\" }\n[site.\":0\".path.\"/fixed\"]\nrespond = 200\n";
@@ -252,7 +257,7 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
         client.send("GET /fixed HTTP/1.1\r\nHost: a.test\r\n\r\n");
         // It is asked once more where there was no answer.
         let mut held: Vec<Http> = Vec::new();
-        for _ in 0..if status == 504 { 2 } else { 1 } {
+        for _ in 0..attempts {
             let mut asked = silent.http();
             asked.request();
             asked.send(said);
@@ -261,7 +266,9 @@ fn a_service_that_takes_too_long_lets_nobody_in() {
                 break;
             }
         }
-        assert_eq!(client.answer().status(), status, "{said}");
+        let got = client.answer();
+        assert_eq!(got.status(), 504, "{said}");
+        assert!(got.head.contains("http_response_timeout"), "{said}: {}", got.head);
     }
     assert!(told.try_recv().is_err(), "a request went on");
 }

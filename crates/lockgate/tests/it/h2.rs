@@ -5,11 +5,15 @@ mod connections;
 mod endings;
 mod exchanges;
 mod floods;
+mod grpc;
 mod injection;
 mod priorities;
+mod sections;
 mod stalls;
 
 use std::fmt::Display;
+
+pub(crate) use connections::accept;
 
 /// How many connections were ended for what the client did; labels are the reasons.
 const VIOLATIONS: &str = "lockgate_http2_violations_total";

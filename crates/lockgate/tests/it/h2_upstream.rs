@@ -1,7 +1,11 @@
 //! Sites whose endpoints are spoken to by HTTP/2.
 
+mod blame;
+mod cancelled;
+mod endings;
 mod failures;
 mod health;
+mod hostile;
 mod messages;
 mod websockets;
 

@@ -1,7 +1,9 @@
 //! Sites that are proxied, over HTTP/1.
 
 mod bodies;
+mod broken_answers;
 mod checks;
+mod dead_endpoints;
 mod draining;
 mod exchanges;
 mod guards;
@@ -14,14 +16,16 @@ mod retries;
 mod reuse;
 mod seen;
 mod smuggling;
+mod strict_heads;
 mod traces;
+mod unknown_clients;
 mod upgrades;
 
 use std::fmt::Display;
 
 use lockgate_testkit::{Http, Lockgate, Message, Origin};
 
-use crate::scene::NAME;
+use crate::scene::{NAME, ended};
 
 /// A site for any host, at `127.0.0.1:0` by plain HTTP, in front of `proxy`, which is written as in a configuration;
 /// keys of the site may follow.
@@ -46,7 +50,10 @@ pub(crate) fn passed(gate: &Lockgate, origin: &Origin, request: &str, answer: &s
     let seen = upstream.request();
     upstream.send(answer);
     drop(upstream);
-    (stable(seen), settled(client.rest()))
+    let got = settled(client.rest());
+    // The next request must not meet the connection that is being closed.
+    ended(origin);
+    (stable(seen), got)
 }
 
 /// The message with what differs each time replaced.

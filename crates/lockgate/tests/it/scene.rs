@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use lockgate_testkit::{
     Authority, ClientSettings, Folder, Issued, Launch, Lockgate, Origin, Tls, Wire, eventually,
@@ -71,26 +71,61 @@ impl Site {
 /// Both versions that are spoken.
 pub(crate) const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3];
 
-/// An address where nobody listens, and nobody will by chance: other tests do not use its network.
-pub(crate) fn deserted() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let host = NEXT.fetch_add(1, Ordering::Relaxed);
-    let listener = TcpListener::bind((Ipv4Addr::new(127, 1, 1, host), 0)).unwrap();
-    listener.local_addr().unwrap()
+/// An address of this machine that no other test uses: what still connects there when nothing listens any more, meets nothing
+/// else by chance.
+pub(crate) fn own_host() -> Ipv4Addr {
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [network, host] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    Ipv4Addr::new(127, 1, network, host)
 }
 
-/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment.
+/// An address where nobody listens, and nobody will by chance.
+pub(crate) fn deserted() -> SocketAddr {
+    TcpListener::bind((own_host(), 0)).unwrap().local_addr().unwrap()
+}
+
+/// Waits until the kernel has ended every connection to `origin`: on a busy machine that takes a moment. What must not be sent
+/// twice, a POST say, may fail on a connection that is being closed.
 pub(crate) fn ended(origin: &Origin) {
-    let port = format!(":{:04X}", origin.socket_address().port());
+    let port = origin.socket_address().port();
     eventually("the end arrives", || {
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        // proc_pid_net(5): the remote address is the third word, 01 behind it says ESTABLISHED.
-        let stands = table.lines().any(|line| {
-            let words: Vec<_> = line.split_whitespace().collect();
-            words[2].ends_with(&port) && words[3] == "01"
-        });
-        (!stands).then_some(())
+        let stands = |line: &Connection| line.remote == port && line.established;
+        (!connections().iter().any(stands)).then_some(())
     });
+}
+
+/// Waits until nothing that `origin` has sent is still on its way: on a busy machine that takes a moment, too.
+pub(crate) fn arrived(origin: &Origin) {
+    let port = origin.socket_address().port();
+    eventually("what was sent arrives", || {
+        let waits = |line: &Connection| line.local == port && line.unacknowledged > 0;
+        (!connections().iter().any(waits)).then_some(())
+    });
+}
+
+/// A connection over IPv4 as the kernel has it.
+struct Connection {
+    local: u16,
+    remote: u16,
+    established: bool,
+    unacknowledged: u32,
+}
+
+fn connections() -> Vec<Connection> {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    // proc_pid_net(5): addresses, the state, of which 01 is ESTABLISHED, and the lengths of both queues.
+    let number = |word: &str| u32::from_str_radix(word, 16).unwrap();
+    let port = |address: &str| number(address.split_once(':').unwrap().1) as u16;
+    let lines = table.lines().skip(1).map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        Connection {
+            local: port(words[1]),
+            remote: port(words[2]),
+            established: words[3] == "01",
+            unacknowledged: number(words[4].split_once(':').unwrap().0),
+        }
+    });
+    lines.collect()
 }
 
 /// Sends `word`, and reads it back from whoever echoes it.

@@ -98,12 +98,19 @@ fn addresses_are_masked_where_that_is_wanted() {
     let origin = Origin::tcp().echo();
     let toml = "access_log = { mask_ip = true }\n".to_owned() + &plain(origin.address());
     let mut gate = lockgate().start(&toml);
-    let mut client = Wire::connect_from([127, 0, 0, 99].into(), gate.address());
-    echoes(&mut client, "hello");
-    drop(client);
-    let line = gate.next_line();
-    assert_eq!((&line["client"], &line["peer"]), (&"127.0.0.0".into(), &"127.0.0.0".into()));
-    assert!(line["client_port"].is_null() && line["peer_port"].is_null(), "{line}");
+    for host in [98, 99] {
+        let mut client = Wire::connect_from([127, 0, 0, host].into(), gate.address());
+        echoes(&mut client, "hello");
+        drop(client);
+        let line = gate.next_line();
+        assert_eq!((&line["client"], &line["peer"]), (&"127.0.0.0".into(), &"127.0.0.0".into()));
+        assert!(line["client_port"].is_null() && line["peer_port"].is_null(), "{line}");
+    }
+    // One network has moved what both have, in /top as in the metrics.
+    gate.wait_for_sample("lockgate_client_bytes", &["client=\"127.0.0.0\"", "direction=\"received\""], 10.0);
+    let top = gate.top();
+    let clients: Vec<_> = top["clients"].as_array().unwrap().iter().map(|one| &one["client"]).collect();
+    assert_eq!(clients, ["127.0.0.0"]);
 }
 
 #[test]
@@ -190,9 +197,9 @@ fn a_full_disk_stalls_nobody_and_losses_are_counted() {
         echoes(&mut Wire::connect(gate.address()), "hello");
     }
     gate.wait_for_sample("lockgate_access_log_lost_total", &[], 50.0);
+    gate.says("the access log cannot be written");
     let said = gate.stderr().text();
     assert!(said.lines().count() < 20, "the log stays short: {said}");
-    assert!(said.contains("access log"), "{said}");
     assert_eq!(gate.stop().code, Some(0));
 }
 

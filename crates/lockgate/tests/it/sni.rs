@@ -188,6 +188,27 @@ fn one_port_passes_some_names_through_decrypts_others_and_serves_sites() {
     assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName));
 }
 
+/// The certificate of the only site is not for every name where other names lead elsewhere.
+#[test]
+fn an_unknown_name_is_refused_beside_the_certificate_of_one_site() {
+    let site = Site::new();
+    let mail = secure(&site.issued, "mail");
+    let gate = lockgate().start(&format!(
+        "ports = {{ http = 0, https = 0 }}\n[site.\"{NAME}\"]\nlisten = [\"127.0.0.1\"]\ntls = {{ cert = \"{}\" }}\nrespond = \"site\"\n\
+         [tcp.\"127.0.0.1:0\"]\nsni.\"mail.test\" = \"{}\"\n",
+        site.cert,
+        mail.address()
+    ));
+    let address = gate.at("127.0.0.1:0");
+    let mut nameless = site.client();
+    nameless.names_server = false;
+    for (client, name) in [(site.client(), "nobody.test"), (nameless, NAME)] {
+        let refused = client.connect(address, name).unwrap_err();
+        assert_eq!(Tls::alert(&refused), Some(AlertDescription::UnrecognisedName), "{name}: {refused}");
+    }
+    assert!(site.client().connect(address, NAME).is_ok());
+}
+
 #[test]
 fn beside_sites_a_default_takes_every_other_name() {
     let site = Site::new();

@@ -225,3 +225,25 @@ fn interim_answers_are_those_after_which_another_comes() {
     };
     assert_eq!([100, 101, 102, 103, 199, 200].map(interim), [true, false, true, true, true, false]);
 }
+
+#[test]
+fn connection_with_more_than_32_elements_is_refused() {
+    let tokens = |count: usize| vec!["x"; count].join(",");
+    let one = |count| format!("GET / HTTP/1.1\r\nConnection: {}\r\n\r\n", tokens(count));
+    let two = |count| {
+        format!("GET / HTTP/1.1\r\nConnection: close\r\nA: b\r\nconnection: {}\r\n\r\n", tokens(count))
+    };
+    let empty = |count| format!("GET / HTTP/1.1\r\nConnection: {}\r\n\r\n", ",".repeat(count));
+    for fits in [one(32), two(31), empty(31)] {
+        assert!(read(fits.as_bytes()).unwrap().is_some(), "{fits}");
+    }
+    for refused in [one(33), two(32), empty(32), one(100)] {
+        let error = read(refused.as_bytes()).unwrap_err();
+        assert_eq!((error, error.status()), (HeadError::TooManyNominated, 400));
+    }
+    let answered = format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", tokens(33));
+    assert_eq!(answer(answered.as_bytes()).unwrap_err(), HeadError::TooManyNominated);
+    // Elsewhere a list may be as long as the head.
+    let other = format!("GET / HTTP/1.1\r\nAccept: {}\r\n\r\n", tokens(400));
+    assert!(read(other.as_bytes()).unwrap().is_some());
+}

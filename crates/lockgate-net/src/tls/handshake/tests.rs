@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 
 use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
@@ -632,4 +633,46 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
         client.await.unwrap();
         made.unsent
     })
+}
+
+/// A client with Nagle's algorithm on may send the rest of its flight only when the first piece is acknowledged.
+#[test]
+fn a_flight_that_comes_in_pieces_is_acknowledged_at_once() {
+    for versions in [&version::TLS12, &version::TLS13] {
+        run(async {
+            let site = site(|_, _, _| {});
+            let (near, far) = tcp_sockets();
+            let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+                .with_protocol_versions(&[versions])
+                .unwrap();
+            let mut roots = RootCertStore::empty();
+            roots.add(site.ca.der()).unwrap();
+            let config = config.with_root_certificates(roots).with_no_client_auth();
+            let mut client = ClientConnection::new(Arc::new(config), name()).unwrap();
+            let mut accepting = std::pin::pin!(accept(&near, &site.acceptor, Vec::new()));
+            // Until it waits for the client's last flight.
+            send_all(&far, &client.take_sent()).await;
+            while client.is_handshaking() && !client.wants_write() {
+                assert!(poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx))).await.is_pending());
+                let mut received = vec![0; 64 * 1024];
+                if let Poll::Ready(read) = poll_fn(|cx| Poll::Ready(far.poll_recv(cx, &mut received))).await {
+                    received.truncate(read.unwrap());
+                    client.receive(&received).unwrap();
+                }
+                tokio::task::yield_now().await;
+            }
+            assert!(near.acknowledged() == 0);
+            let flight = client.take_sent();
+            send_all(&far, &flight[..flight.len() / 2]).await;
+            let mut turns = 0;
+            while near.acknowledged() == 0 {
+                assert!(poll_fn(|cx| Poll::Ready(accepting.as_mut().poll(cx))).await.is_pending());
+                tokio::task::yield_now().await;
+                turns += 1;
+                assert!(turns < 100_000, "its first half is not acknowledged");
+            }
+            send_all(&far, &flight[flight.len() / 2..]).await;
+            accepting.await.unwrap();
+        });
+    }
 }

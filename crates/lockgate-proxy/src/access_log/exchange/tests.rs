@@ -37,6 +37,7 @@ fn exchange() -> Exchange<'static> {
             user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"),
         },
         status: 200,
+        grpc_status: Some(5),
         received: 0,
         sent: 5_120,
         timings: Timings {
@@ -52,16 +53,26 @@ fn exchange() -> Exchange<'static> {
             pool: Some("app"),
             endpoint: Some("10.0.0.1:8080"),
             reused: false,
+            tried: "10.0.0.2:8080",
             retries: 1,
         }),
         failure: None,
     }
 }
 
+/// A line that leaves no field out.
+pub(crate) fn line_with_every_field() -> String {
+    let tls = exchange().downstream.tls.map(|tls| Tls { client_cn: Some("alice"), ..tls });
+    let failure = Failure { cause: Cause::TooSlow, side: Side::Downstream, detail: Some("slow") };
+    let downstream = Downstream { tls, ..exchange().downstream };
+    line(&Exchange { downstream, failure: Some(failure), ..exchange() }, Format::Json, MaskIp::Keep)
+}
+
 /// A request that could not be read.
 fn unreadable() -> Exchange<'static> {
     Exchange {
         trace: None,
+        grpc_status: None,
         downstream: Downstream {
             tls: None,
             client: Address::Unix,
@@ -106,7 +117,7 @@ fn an_exchange_is_one_line_with_all_fields_in_order() {
         r#""duration_seconds":0.012345,"wait_seconds":0.000045,"connect_seconds":0.000300,"#,
         r#""first_byte_seconds":0.011000,"body_seconds":0.001000,"#,
         r#""site":"app.example.com","route":"/api/*","pool":"app","endpoint":"10.0.0.1:8080","#,
-        r#""reused":false,"retries":1,"#,
+        r#""reused":false,"tried":"10.0.0.2:8080","retries":1,"grpc_status":5,"#,
         r#""tls_version":"TLSv1.3","cipher":"TLS13_AES_256_GCM_SHA384","alpn":"http/1.1","#,
         r#""sni":"app.example.com","resumed":true,"#,
         r#""referer":"https://www.example.com/","#,

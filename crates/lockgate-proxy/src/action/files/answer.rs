@@ -14,14 +14,15 @@ use lockgate_http::conditional::{self, Outcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::range::{self, Boundary, Multipart, Selection};
-use lockgate_net::files::{Root, Wait};
+use lockgate_net::memory::{self, Level};
 
 use super::cache::Hit;
 use super::delivery::{Broken, Delivery, Part};
 use super::file::File;
-use super::listing::{self, Listing, Order};
+use super::listing::Order;
+use super::listings::{self, Page, Wanted};
 use super::load::{Content, encoded_tag};
-use super::resolve::{absolute, escaped, is_hidden};
+use super::resolve::{absolute, escaped};
 use super::{Files, busy, unreadable};
 use crate::access_log::{Cause, Side};
 use crate::answer::{Fault, Form};
@@ -181,6 +182,8 @@ impl Files {
         // A part is one of what stays the same.
         let compress =
             request.rules.compress.as_ref().filter(|_| file.compressible && !asked.may_have(&[Known::Range]));
+        // What is there already is sent; encoders are large.
+        let compress = compress.filter(|_| memory::level() == Level::Easy);
         let coding = file.wanted(asked, compress);
         let Some(compress) = compress.filter(|_| !file.has(coding) && file.is_kept(coding)) else {
             return Ok(coding);
@@ -302,18 +305,10 @@ impl Files {
     ) -> Result<(), Failure> {
         let form = Form::of_accept(exchange.request.head.fields.named(b"accept"));
         let order = Order::of(exchange.request.values.query.unwrap_or_default());
-        let (files, path) = (Arc::clone(self), path.to_vec());
+        let wanted = Wanted { at, page: Page { path: path.to_vec(), order, form } };
+        let files = Arc::clone(self);
         // Reading a directory may always have to wait.
-        let job = move || {
-            let root = Root::open(&files.root, files.symlinks, Wait::Yes)?;
-            let (entries, more) = root.list(&at, listing::MOST, |name| files.hidden || !is_hidden(name))?;
-            let mut listing = Listing { path: &path, entries, more, order };
-            listing.arrange();
-            let mut body = Vec::new();
-            listing.write(form, &mut body);
-            Ok(body)
-        };
-        let listed = self.threads.submit(job).map_err(|_| busy())?;
+        let listed = self.lister.submit(move || listings::list(&files, &wanted)).map_err(|_| busy())?;
         let listed = exchange.guard.within(listed).await;
         let listed = listed.map_err(|cut| Failure::cut(cut, Fault::ResponseTimeout))?;
         let body = listed.map_err(|_| busy())?.map_err(unreadable)?;
@@ -323,7 +318,7 @@ impl Files {
         answer.fields.append(b"Vary", b"Accept");
         answer.fields.append(b"Cache-Control", b"no-cache");
         self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(Bytes::from(body))])).await
+        self.deliver(exchange, &mut answer, Delivery::new([Part::Bytes(body)])).await
     }
 
     /// What the route's rules change of an answer.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use lockgate_http::coding::Coding;
 use lockgate_http::head::ResponseHead;
+use lockgate_net::memory::{self, Level};
 
 use super::CODINGS;
 use super::file::File;
@@ -81,6 +82,8 @@ struct Generations {
     old: Generation,
     bytes: u64,
     descriptors: u64,
+    /// How many of these a generation may have.
+    most: u64,
     key: Vec<u8>,
 }
 
@@ -101,7 +104,7 @@ impl Generations {
 
     /// Has the young generation take the place of the old one, if it has no room for so much more.
     fn make_room(&mut self, bytes: u64, descriptors: u64) {
-        if self.bytes + bytes > BYTES || self.descriptors + descriptors > DESCRIPTORS as u64 {
+        if self.bytes + bytes > BYTES || self.descriptors + descriptors > self.most {
             self.old = std::mem::take(&mut self.young);
             (self.bytes, self.descriptors) = (0, 0);
         }
@@ -109,6 +112,12 @@ impl Generations {
 }
 
 impl Cache {
+    /// An empty one, of which each of two generations may have `descriptors` open.
+    pub fn new(descriptors: usize) -> Self {
+        let generations = Generations { most: descriptors as u64, ..Generations::default() };
+        Self { generations: RefCell::new(generations), copies: Copies::default() }
+    }
+
     /// What was found for `path` in the files with this number.
     pub(super) fn get(&self, place: usize, path: &[u8]) -> Option<Rc<Hit>> {
         let generations = &mut *self.generations.borrow_mut();
@@ -123,6 +132,9 @@ impl Cache {
 
     /// Keeps what was found.
     pub(super) fn put(&self, place: usize, path: &[u8], hit: Rc<Hit>) {
+        if memory::level() > Level::Easy {
+            return;
+        }
         let generations = &mut *self.generations.borrow_mut();
         generations.key(place, path);
         let key = generations.key.as_slice().into();
@@ -138,9 +150,10 @@ impl Cache {
         generations.old.remove(&*generations.key);
     }
 
-    /// Lets go of everything: descriptors have run out, and these are not needed.
-    pub(super) fn clear(&self) {
-        *self.generations.borrow_mut() = Generations::default();
+    /// Lets go of everything: descriptors or memory have run out, and these are not needed.
+    pub fn clear(&self) {
+        let mut generations = self.generations.borrow_mut();
+        *generations = Generations { most: generations.most, ..Generations::default() };
     }
 
     /// An entry has grown by something that was made of it.

@@ -12,6 +12,7 @@ use bytes::{Buf, Bytes};
 use lockgate_content::coding::Encoder;
 use lockgate_http::coding::Coding;
 use lockgate_net::files::{self as disk, Errno, Wait};
+use lockgate_net::memory::{self, Level};
 use lockgate_net::shape::Shaper;
 use lockgate_net::threads::Threads;
 use tokio::sync::oneshot;
@@ -171,7 +172,7 @@ impl Delivery {
                     spend(shaper.as_deref_mut(), (down.moved() - before) as usize);
                     ready!(polled)?;
                 }
-                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, files))?,
+                Some(Part::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -214,12 +215,14 @@ impl Delivery {
                     }
                     self.piece.len() as u64
                 }
+                // Nothing is read that nobody takes: it can be read again as long as the file is there.
+                None if !down.takes_files() && down.poll_room(cx)?.is_pending() => return Poll::Pending,
                 None if now < file.resident.get() || is_resident(descriptor, *offset, wanted) => {
                     let here = usize::try_from(wanted).unwrap_or(usize::MAX).min(allowed);
                     let part = (descriptor.as_fd(), *offset, here);
                     match ready!(down.poll_file(cx, part, last && here as u64 == *len))? {
                         Some(moved) => moved as u64,
-                        None => match read(descriptor, *offset, wanted.min(self.step), Wait::No) {
+                        None => match read(descriptor, *offset, wanted.min(at_once(self.step)), Wait::No) {
                             // It may have been written over since it was looked at.
                             Ok(_) if !form.is_unchanged() => return Poll::Ready(Err(Broken::Changed)),
                             Ok(read) => {
@@ -256,7 +259,12 @@ impl Delivery {
     }
 
     /// Has a thread read and compress a piece, and takes it.
-    fn poll_encoded(&mut self, cx: &mut Context<'_>, files: &Files) -> Poll<Result<(), Broken>> {
+    fn poll_encoded<D: Downstream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        down: &mut D,
+        files: &Files,
+    ) -> Poll<Result<(), Broken>> {
         let Some(Part::Encoded { file, encoder, offset, len }) = self.parts.front_mut() else {
             return Poll::Ready(Ok(()));
         };
@@ -275,6 +283,7 @@ impl Delivery {
             }
             return Poll::Ready(Ok(()));
         }
+        ready!(down.poll_room(cx))?;
         let (Content::Open(descriptor), Some(mut encoder)) = (&own.content, encoder.take()) else {
             return Poll::Ready(Err(Broken::Busy));
         };
@@ -294,6 +303,11 @@ impl Delivery {
     }
 }
 
+/// How much is read at once, where usually it is `step`: what a client does not take is held.
+fn at_once(step: u64) -> u64 {
+    if memory::level() == Level::Easy { step } else { FIRST }
+}
+
 fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
     if let Some(shaper) = shaper {
         shaper.spend(bytes);
@@ -302,7 +316,7 @@ fn spend(shaper: Option<&mut Shaper>, bytes: usize) {
 
 /// Has a thread read a piece.
 fn order(threads: &Threads, file: &Arc<OwnedFd>, offset: u64, wanted: u64) -> Result<Reading, Broken> {
-    let (file, len) = (Arc::clone(file), wanted.min(COPIED));
+    let (file, len) = (Arc::clone(file), wanted.min(at_once(COPIED)));
     let job = move || read(&file, offset, len, Wait::Yes).map(|bytes| Read { bytes, ..Read::default() });
     threads.go_on(job).map_err(|_| Broken::Busy)
 }

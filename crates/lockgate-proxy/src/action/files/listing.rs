@@ -13,13 +13,13 @@ use crate::escape;
 pub(super) const MOST: usize = 10_000;
 
 /// The order of a listing, as its query says it: `?sort=size&order=desc`. Directories come first in any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Order {
     by: By,
     descending: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum By {
     Name,
     Size,
@@ -40,6 +40,10 @@ impl Order {
         Self { by, descending: value(b"order") == Some(b"desc") }
     }
 
+    pub(super) fn sort(self, entries: &mut [Entry]) {
+        entries.sort_unstable_by(|a, b| self.compare(a, b));
+    }
+
     fn compare(self, a: &Entry, b: &Entry) -> Ordering {
         let first = |entry: &Entry| entry.kind != Kind::Directory;
         let inner = match self.by {
@@ -57,19 +61,14 @@ impl Order {
 pub(super) struct Listing<'a> {
     /// The path as it was asked for, decoded.
     pub(super) path: &'a [u8],
-    pub(super) entries: Vec<Entry>,
+    /// In this order.
+    pub(super) entries: &'a [Entry],
     /// How many names there are beside these.
     pub(super) more: usize,
     pub(super) order: Order,
 }
 
 impl Listing<'_> {
-    /// Sorts it.
-    pub(super) fn arrange(&mut self) {
-        let order = self.order;
-        self.entries.sort_unstable_by(|a, b| order.compare(a, b));
-    }
-
     /// Writes it.
     pub(super) fn write(&self, form: Form, out: &mut Vec<u8>) {
         match form {
@@ -80,7 +79,7 @@ impl Listing<'_> {
     }
 
     fn text(&self, out: &mut Vec<u8>) {
-        for entry in &self.entries {
+        for entry in self.entries {
             out.extend_from_slice(&escaped(&entry.name));
             out.extend_from_slice(if entry.kind == Kind::Directory { b"/\n" } else { b"\n" });
         }
@@ -131,7 +130,7 @@ impl Listing<'_> {
         if self.path != b"/" {
             out.extend_from_slice(b"<tr><td><a href=\"../\">../</a><td><td>\n");
         }
-        for entry in &self.entries {
+        for entry in self.entries {
             let slash = if entry.kind == Kind::Directory { "/" } else { "" };
             // Behind "./" a name with a colon is no scheme (RFC 3986 §4.2).
             out.extend_from_slice(b"<tr><td><a href=\"./");

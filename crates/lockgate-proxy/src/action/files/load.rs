@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use lockgate_http::coding::Coding;
 use lockgate_net::files::{self, Errno, Root, Stamp, Wait};
+use lockgate_net::memory::{self, Level};
 
 /// Files up to this size are held in memory, and leave with their heads in one write. Of larger ones the descriptor is
 /// held: from there on sendfile(2) is cheaper (see `docs/perf.md`).
@@ -152,6 +153,9 @@ struct Copied {
 impl Copies {
     /// All of a file, if it is there without waiting and there is room for a copy.
     pub(super) fn read(&self, file: &OwnedFd, len: u64) -> Option<Bytes> {
+        if memory::level() > Level::Easy {
+            return None;
+        }
         if self.0.fetch_add(len, Ordering::Relaxed) + len > COPIES {
             self.0.fetch_sub(len, Ordering::Relaxed);
             return None;

@@ -5,17 +5,19 @@ use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::Duration;
 
-use lockgate_http::fields::Known;
+use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
 use lockgate_http::target;
+use lockgate_net::memory::{self, Charge, Kind, Level};
 
 use super::Proxy;
+use super::ask::is_end;
 use super::replay::Replay;
 use super::upload::{self, Upload};
 use crate::access_log::{Cause, Side};
-use crate::answer::Fault;
-use crate::body::{self, ReadError, Sink, poll_pump};
+use crate::answer::{Fault, grpc};
+use crate::body::{self, ReadError, Sink, Source, poll_pump};
 use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::exchange::{Downstream, Exchange, Failure, Request, Switched};
@@ -24,7 +26,7 @@ use crate::shaping::Held;
 use crate::site::Rules;
 use crate::transform::body::{Stage, Transformation};
 use crate::transform::{Cors, Origin, Public};
-use crate::upstream::{Lease, Wish};
+use crate::upstream::{Lease, Wire, Wish};
 
 /// How long what is left of a request's body may stand still, once its answer has been delivered.
 const REST: Duration = Duration::from_secs(30);
@@ -49,6 +51,8 @@ impl Proxy {
         let kept = stays && (exchange.outcome.awaited || exchange.request.length == BodyLength::Empty);
         // What is done to the body decides what is said of its length.
         let mut transformation = transformed(&exchange.request, answer, length);
+        let native = transformation.as_ref().map_or(0, Transformation::native_bytes);
+        let _native = (native > 0).then(|| Charge::new(Kind::Coding, native));
         let length = if transformation.is_some() { BodyLength::Chunked } else { length };
         let onward = match length {
             BodyLength::Chunked | BodyLength::UntilClose
@@ -74,6 +78,7 @@ impl Proxy {
         stick(exchange, &lease, answer);
         exchange.down.respond(exchange.request.head, answer, onward, keep);
         exchange.outcome.status = answer.status;
+        exchange.outcome.grpc_status = grpc_status(&lease, &answer.fields);
         let (guard, rules) = (exchange.guard, exchange.request.rules);
         self.whole.map_or_else(|| guard.settle(), |whole| guard.phase(whole));
         let (down, up) = (&mut *exchange.down, &mut lease.link);
@@ -131,8 +136,7 @@ impl Proxy {
                 })?;
                 delivering = false;
             }
-            // Nobody is owed anything any more: who does not move is not waited for long. Over HTTP/1 what a client has sent
-            // and nobody takes hides that it has gone.
+            // Nobody is owed anything any more: who does not move is not waited for long.
             if uploading && wanted && up.poll_broken(cx).is_pending() && down.poll_gone(cx).is_pending() {
                 if moved.replace(up.moved()) != Some(up.moved()) {
                     guard.phase(REST);
@@ -147,7 +151,7 @@ impl Proxy {
         }
         let delivered = match exchanged {
             Ok(delivered) => delivered,
-            Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseIncomplete)),
+            Err(cut) if delivering => Err(Failure::cut(cut, Fault::ResponseTimeout)),
             // The client has its answer, and takes too long to say the rest.
             Err(_) => Ok(()),
         };
@@ -165,10 +169,14 @@ impl Proxy {
             }
             return Err(failure);
         }
+        if let Some(trailers) = lease.link.trailers() {
+            let told = exchange.outcome.grpc_status;
+            exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
+        }
         exchange.outcome.reusable = keep && exchange.down.is_over();
         if kept {
             if lease.pool().settings.proxy_protocol.is_some() {
-                lease.keep_private(&mut exchange.private.borrow_mut(), guard.clock().now());
+                lease.keep_private(exchange.private, guard.clock().now());
             } else {
                 lease.keep(guard.clock().now());
             }
@@ -197,7 +205,8 @@ fn transformed(
         rewrite.begin(&request.values, answer.status, &mut answer.fields, &mut stages);
     }
     let asked = &request.head.fields;
-    if let Some(compress) = compress {
+    // Encoders are large: while memory is scarce answers go as they are.
+    if let Some(compress) = compress.as_ref().filter(|_| memory::level() == Level::Easy) {
         compress.recall(asked, answer.status, &mut answer.fields);
         if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
             && !bodiless
@@ -253,11 +262,17 @@ fn stick<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead
     }
 }
 
+/// How a call of gRPC has ended: there are none but over HTTP/2.
+fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
+    if matches!(lease.link, Wire::H2(_)) { grpc::status(fields) } else { None }
+}
+
 /// The answer was begun: all that can be said is that it has not ended.
 fn truncated(error: &ReadError) -> Failure {
     let fault = match error {
         ReadError::Cut => Fault::ResponseIncomplete,
-        ReadError::Stream(_) | ReadError::Reset(_) => Fault::ConnectionTerminated,
+        ReadError::Stream(error) if is_end(error) => Fault::ResponseIncomplete,
+        ReadError::Stream(_) | ReadError::Reset(_) => Fault::ResponseReset,
         ReadError::Head(_)
         | ReadError::Section(_)
         | ReadError::Framing(_)

@@ -1,6 +1,8 @@
 //! A request on its way to an endpoint, until there is the head of an answer.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
+use std::io;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -8,6 +10,7 @@ use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_net::shape::Shaper;
+use lockgate_net::stream::StreamError;
 
 use super::Proxy;
 use super::replay::Replay;
@@ -18,8 +21,10 @@ use crate::body::{ReadError, Sink};
 use crate::boxed::boxed;
 use crate::clock::{Asked, Cut, Guard, Waiting};
 use crate::exchange::{Downstream, Exchange, Failure};
+use crate::h2::Target;
 use crate::site::Rules;
-use crate::upstream::{Lease, Wire};
+use crate::upstream::Failure::{Broken, Unserved};
+use crate::upstream::{self, Lease, Wire};
 
 /// Interim answers that one request may get: none has a reason for more.
 const INTERIM: u32 = 32;
@@ -33,30 +38,67 @@ pub(super) struct Unanswered {
     pub(super) worth: bool,
     /// Whether the endpoint was waited for in vain.
     pub(super) late: bool,
+    /// Whether a part of the answer's head has come.
+    begun: bool,
+    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is an answer to what the client has sent.
+    pub(super) reset: bool,
+    /// What it says of the endpoint, if that is to blame.
+    pub(super) blames: Option<upstream::Failure>,
+}
+
+/// How a connection, or a stream, has ended before there was an answer.
+#[derive(Clone, Copy)]
+enum BrokeOff {
+    Closed,
+    Reset,
+    /// The stream alone.
+    Refused,
 }
 
 impl Unanswered {
     fn end(failure: Failure) -> Self {
-        Self { failure, sent: true, worth: false, late: false }
+        // An answer that cannot be read is the endpoint's.
+        let blames = (failure.fault == Some(Fault::BadResponse)).then_some(Unserved);
+        Self { failure, sent: true, worth: false, late: false, begun: false, reset: false, blames }
     }
 
     /// The endpoint broke off.
-    fn broken(up: &Wire, detail: String) -> Self {
-        let failure = Failure::because(Fault::ConnectionTerminated, detail);
-        Self { failure, sent: up.has_sent(), worth: true, late: false }
+    fn broken(up: &Wire, how: BrokeOff, detail: impl Into<Cow<'static, str>>) -> Self {
+        let begun = up.has_begun_answer();
+        // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the answer was received.
+        let fault = match (how, begun) {
+            (BrokeOff::Closed, false) => Fault::ConnectionClosed,
+            (BrokeOff::Reset | BrokeOff::Refused, false) => Fault::ConnectionTerminated,
+            (BrokeOff::Closed, true) => Fault::ResponseIncomplete,
+            (BrokeOff::Reset | BrokeOff::Refused, true) => Fault::ResponseReset,
+        };
+        let failure = Failure::because(fault, detail);
+        let reset = matches!(how, BrokeOff::Refused);
+        let blames = (!reset).then_some(Broken);
+        Self { failure, sent: up.has_sent(), worth: true, late: false, begun, reset, blames }
     }
 
     /// We do not wait any longer.
-    fn cut(up: &Wire, cut: Cut, uploaded: bool) -> Self {
-        let fault = if uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
+    fn cut(up: &Wire, cut: Cut, asking: &Asking<'_>) -> Self {
+        let fault = if asking.uploaded { Fault::ResponseTimeout } else { Fault::WriteTimeout };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
-        Self { failure: Failure::cut(cut, fault), sent: up.has_sent(), worth: late, late }
+        // Where the client holds its body back, the endpoint may be waiting for that.
+        let blames = (late && (asking.invited || asking.uploaded)).then_some(Unserved);
+        Self {
+            failure: Failure::cut(cut, fault),
+            sent: up.has_sent(),
+            worth: late,
+            late,
+            begun: false,
+            reset: false,
+            blames,
+        }
     }
 
     /// Whether it says nothing of the endpoint: a connection that was kept may be closed at any time, also when the
     /// request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
-        lease.requests > 0 && !self.late && lease.link.is_lost()
+        lease.requests > 0 && !self.late && !self.begun && lease.link.is_lost()
     }
 }
 
@@ -66,6 +108,7 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_, D>,
         up: &mut Wire,
+        target: Option<Target>,
         asked: Asked,
         replay: &mut Replay,
         answer: &mut ResponseHead,
@@ -78,7 +121,7 @@ impl Proxy {
                 Failure::because(Fault::UpgradeFailed, "the endpoint takes no WebSocket over HTTP/2");
             return Err(Unanswered::end(failure));
         }
-        up.ask(&exchange.request);
+        up.ask(&exchange.request, target);
         exchange.outcome.awaited = false;
         let mut asking = Asking {
             guard,
@@ -101,7 +144,7 @@ impl Proxy {
             match guard.within(asked).await {
                 Ok(Ok(())) => {}
                 Ok(Err(unanswered)) => return Err(unanswered),
-                Err(cut) => return Err(Unanswered::cut(up, cut, asking.uploaded)),
+                Err(cut) => return Err(Unanswered::cut(up, cut, &asking)),
             }
             if !answer.is_interim() {
                 // What was not asked for may never be read, and then would be the next request.
@@ -157,15 +200,24 @@ impl Asking<'_> {
         {
             return Poll::Ready(Err(Unanswered::end(failure)));
         }
-        let lost = match up.poll_answer(cx, answer) {
+        let (how, detail) = match up.poll_answer(cx, answer) {
             Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => "closed before it answered".to_owned(),
-            Poll::Ready(Err(ReadError::Stream(error))) => error.to_string(),
+            Poll::Ready(Ok(false)) => (BrokeOff::Closed, "closed before it answered".to_owned()),
+            Poll::Ready(Err(error @ ReadError::Cut)) => (BrokeOff::Closed, error.to_string()),
+            Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
+                (BrokeOff::Closed, error.to_string())
+            }
+            Poll::Ready(Err(ReadError::Stream(error))) => (BrokeOff::Reset, error.to_string()),
             // What we have ended ourselves, its own doing was the reason.
-            Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer || up.is_lost() => reset.to_string(),
+            Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => (BrokeOff::Reset, reset.to_string()),
+            Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
+                (BrokeOff::Refused, reset.to_string())
+            }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
+            // While its body is read, that says so itself.
             Poll::Pending
-                if down.poll_broken(cx).is_ready() || self.uploaded && down.poll_gone(cx).is_ready() =>
+                if down.poll_broken(cx).is_ready()
+                    || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
                 let failure = Failure::silent(Cause::ClientReset, Side::Downstream, "while it waited");
                 return Poll::Ready(Err(Unanswered::end(failure)));
@@ -173,7 +225,12 @@ impl Asking<'_> {
             Poll::Pending => return Poll::Pending,
         };
         // It may have said why before it broke, and that may be told only with the next event.
-        Poll::Ready(Err(Unanswered::broken(up, self.broken.take().unwrap_or(lost))))
+        let (how, detail) = match (self.broken.take(), how) {
+            (Some(error), BrokeOff::Refused) => (how, error),
+            (Some(error), _) => (BrokeOff::Reset, error),
+            (None, _) => (how, detail),
+        };
+        Poll::Ready(Err(Unanswered::broken(up, how, detail)))
     }
 
     /// Sends what there is of the body.
@@ -228,6 +285,15 @@ impl Asking<'_> {
         if let Some(response) = self.response {
             self.guard.phase(response);
         }
+    }
+}
+
+/// Whether the peer has ended the connection and not reset it, if not as its TLS or HTTP/2 would have it.
+pub(super) fn is_end(error: &StreamError) -> bool {
+    match error {
+        StreamError::Truncated => true,
+        StreamError::Io(error) => error.kind() == io::ErrorKind::UnexpectedEof,
+        StreamError::Tls(_) => false,
     }
 }
 

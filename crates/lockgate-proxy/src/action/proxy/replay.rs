@@ -1,9 +1,13 @@
 //! What of a request's body was sent already, for another attempt.
 
+use lockgate_net::memory::{self, Level};
+
 /// What is kept of the body of a request that may be sent twice.
 const IDEMPOTENT: usize = 64 * 1024;
 /// Of one that may not, only what may still be in our own buffers: it is sent again only if nothing has left.
 const UNSENT: usize = 20 * 1024;
+/// Of either while memory is scarce.
+const LEAN: usize = 4 * 1024;
 
 /// The beginning of a body.
 #[derive(Debug)]
@@ -24,7 +28,8 @@ impl Replay {
 
     /// Sees data that was taken from the client.
     pub(super) fn keep(&mut self, data: &[u8]) {
-        self.whole &= self.data.len() + data.len() <= self.limit;
+        let limit = if memory::level() == Level::Easy { self.limit } else { LEAN };
+        self.whole &= self.data.len() + data.len() <= limit;
         if self.whole {
             self.data.extend_from_slice(data);
             self.at = self.data.len();

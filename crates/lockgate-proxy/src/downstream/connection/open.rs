@@ -1,5 +1,6 @@
 //! A connection's first steps, each under the deadline of the opening: who the client is, what it asks for, its TLS.
 
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,11 +15,13 @@ use lockgate_net::tls::{Acceptor, Acceptors};
 use super::{Connection, Ending, Purpose, cut_short};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::Client;
-use crate::clock::Cut;
+use crate::clients::{Connected, Standing};
+use crate::clock::{Cut, Waiting};
 use crate::downstream::by_hello::{ByHello, Chosen};
 use crate::downstream::opening::{self, AcceptProxy, OpeningError, ServerName};
+use crate::downstream::serve::address_of;
 use crate::downstream::{Listener, Relaying, Service, Way};
-use crate::limits;
+use crate::{limits, memory};
 
 /// For a client that is told something before the close to read it: a reset could overtake it.
 pub(super) const FAREWELL: Duration = Duration::from_secs(2);
@@ -120,7 +123,10 @@ impl Connection {
     /// there is no ClientHello, or none in time, they are relayed all the same.
     async fn overhear(&mut self, socket: &Socket, received: &mut Vec<u8>) -> Result<(), Ending> {
         let look = |hello: &Hello<'_>| Box::from(&*hello.session_id);
-        match self.guard.within(opening::client_hello(socket, received, look)).await {
+        let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), look);
+        let hello = self.guard.within(hello).await;
+        self.guard.watch().waits(Waiting::Otherwise);
+        match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
                 self.session = Some(session);
@@ -134,6 +140,14 @@ impl Connection {
         }
     }
 
+    /// Notes that the client is waited for, of which nothing has come yet if it is `silent`; and gives what is to be called when
+    /// something has.
+    fn begins(&self, silent: bool) -> impl Fn() {
+        let watch = self.guard.watch();
+        watch.waits(if silent { Waiting::ForRequest } else { Waiting::ForOpening });
+        || watch.waits(Waiting::ForOpening)
+    }
+
     /// Reads a ClientHello and what `choose` makes of it; where that is nothing, the client is told what `otherwise` says.
     async fn hello<T>(
         &mut self,
@@ -142,7 +156,9 @@ impl Connection {
         choose: impl FnOnce(&Hello<'_>) -> Option<T>,
         otherwise: fn(ServerName) -> OpeningError,
     ) -> Result<T, Ending> {
-        let hello = self.guard.within(opening::client_hello(socket, received, choose)).await;
+        let hello = opening::client_hello(socket, received, self.begins(received.is_empty()), choose);
+        let hello = self.guard.within(hello).await;
+        self.guard.watch().waits(Waiting::Otherwise);
         self.spoke |= !received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -165,9 +181,13 @@ impl Connection {
         };
         let expected = self.listener.accept_proxy;
         let passed = self.listener.passes_header();
+        let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let header =
-            self.guard.within(opening::proxy_header(socket, expected, trusted, received, kept)).await;
+        let begins = || watch.waits(Waiting::ForOpening);
+        watch.waits(Waiting::ForRequest);
+        let header = opening::proxy_header(socket, expected, trusted, received, kept, begins);
+        let header = self.guard.within(header).await;
+        watch.waits(Waiting::Otherwise);
         self.spoke |= !received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -182,8 +202,21 @@ impl Connection {
         }
     }
 
+    /// Counts the connection in its client's account.
+    fn count(&self) {
+        let shared = &self.worker.shared;
+        let (ip, standing) = match self.client {
+            Peer::Ip(client) if !(shared.trusted)(client.ip()) => (client.ip(), Standing::Ordinary),
+            client => (address_of(client).key_or_nobody(), Standing::Exempt),
+        };
+        let connected = Connected::new(shared.clients.of(ip, standing));
+        // A connection opens once.
+        let _ = self.guard.watch().account.set(connected);
+    }
+
     /// Takes the client's place among its own connections, where these are limited.
     async fn enter(&self) -> Result<Option<limits::Place>, Ending> {
+        self.count();
         let Peer::Ip(client) = self.client else { return Ok(None) };
         self.guard.watch().client.set(Some(client.ip()));
         let Some(table) = &self.worker.shared.per_client else { return Ok(None) };
@@ -203,18 +236,29 @@ impl Connection {
         received: Vec<u8>,
         began: Instant,
     ) -> Result<(Box<Session>, Vec<u8>), Ending> {
-        let permit = match self.worker.shared.handshakes.try_take() {
-            Some(permit) => permit,
-            None => match self.guard.within(self.worker.shared.handshakes.take()).await {
-                Ok(permit) => permit,
-                Err(Cut::Deadline) => {
-                    return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once"));
-                }
-                Err(cut) => return Err(cut_short(cut, "waiting for a handshake")),
-            },
+        if let Err(cut) = memory::room(&self.guard).await {
+            self.worker.cells.memory_refused.inc();
+            return Err(match cut {
+                Cut::Deadline => Ending::because(Cause::Limit, Side::Lockgate, "memory"),
+                cut => cut_short(cut, "waiting for memory"),
+            });
+        }
+        let (handshakes, account) = (&self.worker.shared.handshakes, self.account().map(Arc::as_ref));
+        let _begun = handshakes.begin();
+        let (watch, queued) = (self.guard.watch(), Cell::new(false));
+        let place = async || {
+            queued.set(true);
+            watch.waits(Waiting::Otherwise);
+            let place = handshakes.take(account).await;
+            queued.set(false);
+            watch.waits(Waiting::ForOpening);
+            place
         };
-        let made = self.guard.within(handshake::accept(socket, acceptor, received)).await;
-        drop(permit);
+        let made = self.guard.within(handshake::accept_in_turn(socket, acceptor, received, place)).await;
+        watch.waits(Waiting::Otherwise);
+        if matches!(made, Err(Cut::Deadline)) && queued.get() {
+            return Err(Ending::because(Cause::Limit, Side::Lockgate, "handshakes at once"));
+        }
         let took = began.elapsed();
         self.handshake = Some(took);
         match made {

@@ -13,7 +13,7 @@ use super::{Connection, Ending, cut_short, ending};
 use crate::access_log::{Cause, Side};
 use crate::action::relay::{Client, Introduction, join};
 use crate::boxed::boxed;
-use crate::clock::Cut;
+use crate::clock::{Cut, Waiting};
 use crate::downstream::{Relaying, SentHeader};
 use crate::shaping::Shape;
 use crate::upstream::{Answer, Asker, DialError, Pool};
@@ -28,6 +28,7 @@ impl Connection {
     pub(super) async fn join(&mut self, client: Client, relaying: &Relaying) -> Result<Relay, Ending> {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.place));
+        watch.waits(Waiting::ForTunnel);
         if let Some(cells) = self.worker.cells.relays.get(relaying.place) {
             cells.begun.inc();
             cells.open.inc();
@@ -43,7 +44,8 @@ impl Connection {
         };
         let now = self.guard.clock().now();
         let wish = relaying.pool.wish(&asker, now);
-        let dialled = relaying.pool.dial(&self.guard, relaying.connect, &header, wish).await;
+        let slots = &self.worker.slots;
+        let dialled = relaying.pool.dial(&self.guard, slots, relaying.connect, &header, wish).await;
         let took = start.elapsed();
         self.connect = Some(took);
         let error = match dialled {
@@ -146,6 +148,10 @@ impl Connection {
             Ok(end) => ending(end),
             Err(cut) => {
                 relay.abandon().await;
+                if cut == Cut::Memory {
+                    // What it has not taken is not to stay in the kernel.
+                    relay.reset();
+                }
                 cut_short(cut, "relay")
             }
         }

@@ -9,6 +9,7 @@ use crate::admit::rate_limit::{Decision, Key};
 use crate::admit::verifier::Outcome as Verdict;
 use crate::answer::{Advice, Fault};
 use crate::boxed::boxed;
+use crate::client_address::ClientAddress;
 use crate::downstream::own::Refusal;
 use crate::downstream::seen::Seen;
 use crate::downstream::serve::Serving;
@@ -24,14 +25,19 @@ impl<'s> Serving<'s> {
         seen: &mut Seen<'_>,
     ) -> Result<(), Refusal<'s>> {
         let rules = &route.rules;
-        if !rules.networks.admits(seen.client) {
+        let admitted = match seen.client {
+            ClientAddress::Unknown => rules.networks.admits_unknown(),
+            client => rules.networks.admits(client.key_or_nobody()),
+        };
+        if !admitted {
             return Err(Refusal::of(Fault::Forbidden));
         }
+        let client = seen.client.key_or_nobody();
         if let Some(limited) = &rules.limit {
-            within(limited, head, seen.client, self.guard.clock().nanos())?;
+            within(limited, head, client, self.guard.clock().nanos())?;
         }
         if let Some(Auth::Basic(auth)) = &rules.auth {
-            seen.user = Some(boxed(|| self.authenticate(auth, head, seen.client)).await?);
+            seen.user = Some(boxed(|| self.authenticate(auth, head, client)).await?);
         }
         match (rules.body_max, length) {
             (Some(most), BodyLength::Known(length)) if length > most => {

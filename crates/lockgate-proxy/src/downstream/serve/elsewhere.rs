@@ -14,7 +14,7 @@ use crate::action::proxy::Proxy;
 use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::downstream::connection::Ending;
-use crate::downstream::own::pace;
+use crate::downstream::own::{Asked, pace};
 use crate::downstream::seen::Seen;
 use crate::exchange::{Downstream, Exchange, Failure, Opener, Request};
 use crate::shaping::{Shape, Shaped, Shapers};
@@ -79,6 +79,8 @@ impl<'s> Serving<'s> {
         let mut exchange = Exchange {
             request,
             guard,
+            account: self.connection.account(),
+            share_of: self.connection.share_of(head.version),
             down,
             wish,
             private: &asking.private,
@@ -117,7 +119,7 @@ impl<'s> Serving<'s> {
             Err(failure) if !answered => {
                 // Behind a CONNECT may be what is no HTTP.
                 let keep = keep && head.method != Method::Connect;
-                return self.fail(down, head, seen, failure, keep).await;
+                return self.fail(down, head, seen, (Asked::Application, failure), keep).await;
             }
             Err(failure) => {
                 seen.sent = down.moved();
@@ -141,7 +143,7 @@ impl<'s> Serving<'s> {
 
     /// What a request may move, of what its connection has left. A tunnel is held to its rate on its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action, seen: &Seen<'_>) -> Box<Shapers> {
-        let client = (!seen.client.is_unspecified()).then_some(seen.client);
+        let client = seen.client.key();
         let line = &self.connection.worker.line;
         let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, seen.user.as_ref(), line));
         if matches!(action, Action::Connect(_)) {

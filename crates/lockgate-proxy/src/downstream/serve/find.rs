@@ -24,13 +24,13 @@ pub(super) struct Found<'s> {
 }
 
 impl<'s> Serving<'s> {
-    /// Which site's it is, and what that does with it.
+    /// Which site's it is, and what that does with it; none of its routes where it is about the server as a whole.
     pub(super) fn find(
         &self,
         head: &RequestHead,
         asked: &Asked<'_>,
         seen: &mut Seen<'s>,
-    ) -> Result<Found<'s>, Refusal<'static>> {
+    ) -> Result<Option<Found<'s>>, Refusal<'static>> {
         let Serving { connection, sites, .. } = self;
         let trusted = self.asking.client.is_trusted();
         if head.method == Method::Connect && !sites.tunnels {
@@ -51,14 +51,14 @@ impl<'s> Serving<'s> {
             let nowhere = |_| Refusal::because(Fault::NotFound, "no route");
             let found = sites.router.route(site, head.method_name(), b"/").map_err(nowhere)?;
             let route = &sites.routes[found.route];
-            return Ok(Found { route, pattern: found.pattern, preflight: None });
+            return Ok(Some(Found { route, pattern: found.pattern, preflight: None }));
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
         if asked.secure == Some(true) && !secure && !trusted {
             return Err(Refusal::because(Fault::Misdirected, "https without TLS"));
         }
         if asked.path == b"*" {
-            return Err(Refusal::because(Fault::NotFound, "the server as a whole"));
+            return Ok(None);
         }
         let (path, ambiguous) = match target::decode(asked.path) {
             Ok(path) => (merged(path), None),
@@ -94,7 +94,7 @@ impl<'s> Serving<'s> {
             {
                 Err(Refusal::malformed(&TargetError::Ambiguous))
             }
-            _ => Ok(Found { route, pattern: found.pattern, preflight }),
+            _ => Ok(Some(Found { route, pattern: found.pattern, preflight })),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Asks a service whether a request may, before anything is done with it.
 
-use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Instant;
 
 use lockgate_http::asked::asked;
@@ -11,7 +11,7 @@ use super::{Next, Serving, host};
 use crate::admit::forward_auth::ForwardAuth;
 use crate::answer::Fault;
 use crate::clock::Waiting;
-use crate::downstream::own::Refusal;
+use crate::downstream::own::{Asked, Refusal};
 use crate::downstream::seen::Seen;
 use crate::exchange::{Downstream, Exchange, Failure, Outcome, Request};
 use crate::route::Pattern;
@@ -53,8 +53,10 @@ impl<'s> Serving<'s> {
                     cookies: pool.settings.sticky().and_then(|sticky| sticky.without_ours(&question.fields)),
                 },
                 guard,
+                account: connection.account(),
+                share_of: connection.share_of(head.version),
                 down: &mut verdict,
-                private: &RefCell::default(),
+                private: &Rc::default(),
                 introduction: &|version| self.introduce(version, addresses),
                 wish,
                 shapers: None,
@@ -83,8 +85,9 @@ impl<'s> Serving<'s> {
         };
         Ok(Some(match failed {
             Some(failure) => {
-                let detail = format!("who was asked whether it may: {}", failure.detail).into();
-                self.fail(down, head, seen, Failure { detail, ..failure }, keep).await
+                let detail = format!("the auth service: {}", failure.detail).into();
+                let failure = Failure { detail, ..failure };
+                self.fail(down, head, seen, (Asked::AuthService, failure), keep).await
             }
             None => self.given(down, head, seen, answer, &body, keep).await,
         }))

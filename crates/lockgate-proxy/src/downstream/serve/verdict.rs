@@ -135,6 +135,10 @@ impl Downstream for Verdict<'_> {
         self.ended = length == BodyLength::Empty;
     }
 
+    fn poll_room(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        Poll::Ready(Ok(()))
+    }
+
     fn takes_files(&self) -> bool {
         false
     }

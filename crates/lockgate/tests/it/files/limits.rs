@@ -103,16 +103,32 @@ fn descriptors_are_bounded_however_many_large_files_are_served() {
     assert!(most <= before + 2 * 128 + 8, "{most} descriptors, {before} before");
 }
 
+/// Whether all numbers below `limit` are taken by what stays: what is in /proc and /sys is read and closed again.
+fn takes_all(gate: &Lockgate, limit: usize) -> bool {
+    (0..limit).all(|number| {
+        let open = fs::read_link(format!("/proc/{}/fd/{number}", gate.pid()));
+        open.is_ok_and(|file| !file.starts_with("/proc") && !file.starts_with("/sys"))
+    })
+}
+
 #[test]
 fn without_descriptors_files_are_refused_with_a_cause_until_there_are_some() {
     let www = many(100, 70_000);
     www.write("small.txt", "small");
-    let toml = "limits = { connections = 1000 }\n".to_owned() + &www.site("");
-    let gate = lockgate().through(&["prlimit", "--nofile=60:60"]).start(&toml);
+    // What the clients hold stays theirs.
+    let toml = "timeouts = { head = \"1h\", idle = \"1h\" }\n".to_owned() + &www.site("");
+    let gate = lockgate().through(&["prlimit", "--nofile=300:300"]).start(&toml);
     let mut first = Http::connect(gate.address());
     assert_eq!(ask_over(&mut first, "GET", "/small.txt", &[]).text(), "small");
+    // The system takes back what it has promised.
+    let limit = descriptors(&gate) + 2;
+    let (pid, lowered) = (gate.pid().to_string(), format!("--nofile={limit}:300"));
+    let lowered = std::process::Command::new("prlimit").args(["--pid", &pid, &lowered]).status().unwrap();
+    assert!(lowered.success());
     let others: Vec<_> = (0..100).map(|_| Wire::connect(gate.address())).collect();
     gate.says("cannot accept");
+    // One that was free for a moment, where the process has read how much memory it uses, goes to a client by the next tick.
+    eventually("the clients have all descriptors", || takes_all(&gate, limit).then_some(()));
     for number in 1..20 {
         let answer = ask_over(&mut first, "GET", &path(number), &[]);
         assert_eq!(answer.status, 503, "{number}");

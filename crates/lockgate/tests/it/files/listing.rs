@@ -175,3 +175,14 @@ fn of_a_hundred_thousand_names_ten_thousand_are_listed() {
     let grown = gate.most_resident().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
 }
+
+#[test]
+fn directories_are_listed_by_a_thread_of_their_own() {
+    let www = Www::with(&[("a.txt", "a")]);
+    let gate = www.start("listing = true");
+    assert_eq!(get(&gate, "/", &[]).status, 200);
+    let tasks = fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap();
+    let names: Vec<_> =
+        tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap()).collect();
+    assert_eq!(names.iter().filter(|name| name.starts_with("listings-")).count(), 1, "{names:?}");
+}

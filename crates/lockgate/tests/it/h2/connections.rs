@@ -268,7 +268,7 @@ fn a_websocket_goes_over_a_stream_to_an_application_of_http1() {
 }
 
 /// What a WebSocket's server answers to a key (RFC 6455 §4.2.2).
-pub(super) fn accept(key: &str) -> String {
+pub(crate) fn accept(key: &str) -> String {
     use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
     use base64ct::{Base64, Encoding};
     let joined = format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");

@@ -27,12 +27,12 @@ fn refusing(count: usize, code: u32) -> (Origin, Arc<AtomicUsize>) {
 }
 
 /// The next connection to a scripted origin, which allows so many streams.
-fn accept(origin: &Scripted, streams: u32) -> Peer {
+pub(super) fn accept(origin: &Scripted, streams: u32) -> Peer {
     Peer::accept(origin.accept(), &[(setting::MAX_CONCURRENT_STREAMS, streams)])
 }
 
 /// The next request, as far as its head: its stream.
-fn request(peer: &mut Peer) -> u32 {
+pub(super) fn request(peer: &mut Peer) -> u32 {
     let headers = peer.read_until(kind::HEADERS);
     peer.fields(&headers);
     headers.stream

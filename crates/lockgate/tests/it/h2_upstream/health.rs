@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use lockgate_testkit::Lockgate;
+use lockgate_testkit::h2::frame::code;
 use lockgate_testkit::h2::{Origin, Reply};
 
 use super::{ask, get, pooled};
@@ -38,6 +39,18 @@ fn a_path_is_asked_for_over_http_2() {
         well.store(1, Ordering::SeqCst);
         wait_until_up(&gate, &origin.address(), 1.0);
         assert_eq!(ask(&gate, get("/")).text(), "app");
+    }
+}
+
+#[test]
+fn an_endpoint_that_resets_every_stream_is_found_down() {
+    let (good, bad) =
+        (Origin::plain(|_| Reply::ok("good")), Origin::plain(|_| Reply::refuse(code::INTERNAL_ERROR)));
+    let keys = "health = { path = \"/\", every = \"10ms\", fall = 1, rise = 1 }";
+    let gate = lockgate().start(&pooled(&[&good.address(), &bad.address()], keys));
+    wait_until_up(&gate, &bad.address(), 0.0);
+    for _ in 0..4 {
+        assert_eq!(ask(&gate, get("/")).text(), "good");
     }
 }
 

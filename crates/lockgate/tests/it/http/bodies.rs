@@ -3,7 +3,7 @@
 use lockgate_testkit::{Http, Origin, Tls, bytes, server_config};
 
 use super::{plain_site, secure_site};
-use crate::scene::{NAME, Site, lockgate, text};
+use crate::scene::{NAME, Site, ended, lockgate, text};
 
 /// The same data in chunks of many sizes and spellings, with extensions and trailers.
 fn chunked(data: &[u8]) -> Vec<u8> {
@@ -58,6 +58,9 @@ fn chunked_bodies_pass_both_ways_in_any_pieces_with_their_trailers() {
                 assert!(answer.body == data, "an answer of {len} in steps of {step}");
                 assert_eq!(answer.trailers, "X-Sum: 17\r\nx-more: a b\r\n");
             });
+            drop(upstream);
+            // A POST must not meet the connection that is being closed.
+            ended(&origin);
         }
     }
 }
@@ -111,6 +114,9 @@ fn bodies_of_five_megabytes_pass_unchanged_over_tls_on_both_sides_and_without() 
     let in_chunks = chunked(&data);
     let framings = [(known.as_str(), &data), ("Transfer-Encoding: chunked", &in_chunks)];
     for (framing, body) in framings {
+        // A POST must not meet a connection that is being closed.
+        ended(&plain);
+        ended(&secure);
         let mut client = Http::connect(gate.address());
         let mut upstream = None;
         std::thread::scope(|scope| {
@@ -404,4 +410,18 @@ fn a_body_that_is_malformed_ends_both_connections() {
     assert_eq!((answer.status(), answer.field("connection")), (400, Some("close")));
     client.expect_end();
     assert_eq!(upstream.end().0, b"");
+}
+
+/// The endpoint takes nothing, so that nothing is read from the client either: its reset is behind data.
+#[test]
+fn a_reset_behind_an_upload_that_its_endpoint_does_not_take_is_seen() {
+    let origin = Origin::tcp();
+    let gate =
+        lockgate().start(&("timeouts = { response = \"1h\" }\n".to_owned() + &plain_site(origin.address())));
+    let mut client = Http::connect(gate.address());
+    client.send("PUT /up HTTP/1.1\r\nHost: a.test\r\nContent-Length: 1000000000000\r\n\r\n");
+    client.stream.fill();
+    client.stream.reset();
+    let line = gate.line("the upload", |line| line["target"] == "/up");
+    assert_eq!((&line["status"], &line["cause"]), (&499.into(), &"client_reset".into()));
 }

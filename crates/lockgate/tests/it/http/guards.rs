@@ -218,11 +218,11 @@ fn a_client_is_the_last_hop_that_nobody_trusts() {
         (&["::ffff:192.0.2.7"], Some("192.0.2.7")),
         (&["2001:DB8:0::1"], Some("2001:db8::1")),
         (&["2001:db9::1"], None),
-        // Everything up to what cannot be read is known.
+        // What cannot be read hides the client, and all that stands before it.
         (&["192.0.2.1, unknown"], None),
-        (&["192.0.2.1, "], Some("192.0.2.1")),
+        (&["192.0.2.1, "], None),
         (&["192.0.2.1, 10.0.0.1, 999.1.1.1"], None),
-        (&["\"192.0.2.1\""], None),
+        (&["\"192.0.2.1\""], Some("192.0.2.1")),
         (&[""], None),
         (&[], None),
     ] {

@@ -145,7 +145,10 @@ fn refusals_keep_the_connection_where_the_request_was_whole() {
         ("GET /only HTTP/1.1\r\nHost: A.TEST:80\r\n\r\n", 405, Some("POST")),
         ("POST /only HTTP/1.1\r\nHost: a.test\r\nContent-Length: 0\r\n\r\n", 201, None),
         ("GET /p/x HTTP/1.1\r\nHost: a.test\r\n\r\n", 502, None),
-        ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", 404, None),
+        // RFC 9110 §9.3.7: about no resource. RFC 9112 §3.2.4: so is one for a URL without a path.
+        ("OPTIONS * HTTP/1.1\r\nHost: a.test\r\n\r\n", 204, None),
+        ("OPTIONS http://a.test HTTP/1.1\r\nHost: a.test\r\n\r\n", 204, None),
+        ("OPTIONS * HTTP/1.1\r\nHost: b.test\r\n\r\n", 404, None),
     ] {
         client.send(request);
         let answer = client.answer();

@@ -208,7 +208,7 @@ fn a_post_that_an_endpoint_breaks_off_is_asked_of_nobody_else() {
     origins[0].http().request();
     expect_broken(&client.answer());
     let line = gate.next_line();
-    assert_eq!((&line["retries"], &line["cause"]), (&Value::Null, &"upstream_reset".into()), "{line}");
+    assert_eq!((&line["retries"], &line["cause"]), (&Value::Null, &"upstream_closed".into()), "{line}");
     // The one that broke off is avoided.
     client.send(get("/next"));
     assert_eq!(origins[1].http().request().first_line(), "GET /next HTTP/1.1");
@@ -244,7 +244,7 @@ fn where_there_is_no_other_endpoint_the_client_learns_what_the_only_one_did() {
     client.send(get("/"));
     expect_broken(&client.answer());
     let line = gate.next_line();
-    assert_eq!((&line["cause"], &line["retries"]), (&"upstream_reset".into(), &Value::Null), "{line}");
+    assert_eq!((&line["cause"], &line["retries"]), (&"upstream_closed".into(), &Value::Null), "{line}");
     assert_eq!(line["endpoint"], origin.address());
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
@@ -466,10 +466,12 @@ fn a_kept_connection_under_tls_is_no_other() {
             0 => {
                 upstream.stream.finish();
                 drop(upstream);
+                ended(&origin);
                 client.send(&request);
             }
             1 => {
                 drop(upstream);
+                ended(&origin);
                 client.send(&request);
             }
             _ => {

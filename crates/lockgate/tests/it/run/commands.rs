@@ -181,32 +181,65 @@ pub(super) fn address_said(gate: &Lockgate, words: &str) -> String {
     })
 }
 
+/// The address of the listener that serves `what`, as the log says it.
+fn listening(gate: &Lockgate, what: &str) -> String {
+    gate.stderr().find(what, |line| {
+        let (_, rest) = line.split_once("listening")?;
+        let address = rest.split_once("address=")?.1.split_whitespace().next()?;
+        rest.contains(&format!("what=\"{what}\"")).then(|| address.to_owned())
+    })
+}
+
+/// Asks over a connection of its own, and returns the answer.
+fn asked(address: &str, request: &str) -> String {
+    let mut client = trusting_anybody(address, &["http/1.1"]);
+    client.send(request);
+    String::from_utf8(client.end().0).unwrap()
+}
+
 #[test]
-fn demo_answers_over_tls_and_says_what_to_try() {
+fn demo_serves_a_page_an_application_and_a_relay() {
     let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    let mut client = trusting_anybody(&address_said(&gate, "listening"), &[]);
-    client.send(
+    let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let page = asked(&site, &get("/"));
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("ETag: "), "{page}");
+    assert!(page.contains("<h1>It works</h1>"), "{page}");
+    // Both endpoints answer, sooner or later.
+    for name in ["application 1 of 2", "application 2 of 2"] {
+        lockgate_testkit::eventually(name, || asked(&site, &get("/api/hello")).contains(name).then_some(()));
+    }
+    assert!(asked(&site, &get("/api/hello")).contains("for 127.0.0.1 by https"));
+    let answer = asked(
+        &relay,
         "POST /echo HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 5\r\n\r\nhello",
     );
-    let answer = String::from_utf8(client.end().0).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     assert!(answer.contains("TLSv1.3") && answer.ends_with("hello"), "{answer}");
+    assert_eq!(trusting_anybody(&site, &["h2"]).agreed().alpn_protocol(), Some(&b"h2"[..]));
     let mut metrics = Wire::connect(address_said(&gate, "metrics").parse().unwrap());
-    metrics.send("GET /health HTTP/1.1\r\nhost: a\r\n\r\n");
+    metrics.send("GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n");
     assert!(metrics.rest().starts_with(b"HTTP/1.1 200 OK"));
-    drop(client);
-    let printed = gate.stdout().text();
-    assert!(printed.matches("curl").count() >= 3, "{printed}");
-    assert!(printed.contains("docs/config.md"), "{printed}");
     assert_eq!(gate.stop().code, Some(0));
 }
 
 #[test]
-fn demo_prints_the_addresses_that_it_listens_on() {
+fn demo_prints_what_to_try_with_its_addresses() {
     let gate = lockgate().command(&["demo", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]);
-    let address = address_said(&gate, "listening");
-    gate.stdout()
-        .find("the address to try", |line| line.contains(&format!("https://{address}")).then_some(()));
+    gate.stdout().find("the end of the invitation", |line| line.contains("Ctrl-C").then_some(()));
+    let printed = gate.stdout().text();
+    let (site, relay) = (listening(&gate, "https"), listening(&gate, "tls"));
+    let metrics = address_said(&gate, "metrics");
+    for said in [
+        format!("curl -k https://{site}/ "),
+        format!("curl -k https://{site}/api/hello "),
+        format!("curl -k https://{relay}/hello "),
+        format!("curl http://{metrics}/metrics"),
+        format!("lockgate load --insecure -d 5s https://{site}/api/hello"),
+        "docs/config.md".to_owned(),
+    ] {
+        assert!(printed.contains(&said), "{said:?} in {printed}");
+    }
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn a_hangup_has_the_files_read_and_says_that_the_configuration_was_not() {
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     gate.signal(Signal::HUP);
-    gate.says("the configuration is not");
+    gate.says("certificates are read again");
     wait_until_shown(&site, &gate, &renewed);
     lives(&mut open);
 }
@@ -137,6 +137,20 @@ fn a_bad_file_keeps_the_old_certificate_and_says_so() {
     site.folder.certificate("app.pem", &renewed);
     wait_until_shown(&site, &gate, &renewed);
     lives(&mut open);
+}
+
+#[test]
+fn a_bad_file_of_client_authorities_is_told_as_such() {
+    let site = Site::new();
+    let origin = Origin::tcp().echo();
+    let authorities = text(&site.folder.write("clients.pem", site.authority.pem()));
+    let client_auth = format!(", client_auth = {{ mode = \"request\", ca = \"{authorities}\" }}");
+    let gate = lockgate().start(&site.tls(origin.address(), &client_auth));
+    site.folder.write("clients.pem", "no certificate");
+    let said = gate.says("the old authorities of clients stay in use");
+    assert!(said["error"].as_str().unwrap().contains("clients.pem"), "{said}");
+    assert!(!gate.stderr().text().contains("the old certificate"));
+    lives(&mut site.connect(&gate));
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn read_again(gate: &Lockgate, first: usize) {
         gate.signal(Signal::HUP);
         let mut left = number;
         gate.stderr().find("an answer to the hangup", |line| {
-            left -= usize::from(line.contains("the configuration is not"));
+            left -= usize::from(line.contains("certificates are read again"));
             (left == 0).then_some(())
         });
     }

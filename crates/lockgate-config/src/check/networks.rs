@@ -1,0 +1,86 @@
+//! Networks: what to write instead of one in the words or with the mask of another server.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::address::CidrError;
+use crate::codes::Code;
+use crate::document::Text;
+use crate::model::Cidr;
+use crate::place::At;
+
+use super::{Checker, Value};
+
+impl Checker<'_> {
+    pub(super) fn network(&mut self, text: &Text, at: &At) -> Value {
+        let error = match Cidr::parse(&text.value) {
+            Ok(network) => return Value::Network(network),
+            Err(error) => error,
+        };
+        let general = "write \"10.0.0.0/8\", \"2001:db8::/32\" or one address".to_owned();
+        let known = network_cure(&text.value).filter(|_| !text.is_secret());
+        let general = known.unwrap_or(general);
+        let (why, cure) = match error {
+            CidrError::BadAddress => ("names and ports have no place here", general),
+            CidrError::BadPrefix { max: 32 } => ("the prefix of IPv4 goes from 0 to 32", general),
+            CidrError::BadPrefix { .. } => ("the prefix of IPv6 goes from 0 to 128", general),
+            CidrError::HostBits { .. } if text.is_secret() => ("it has bits beyond its prefix", general),
+            CidrError::HostBits { network } => {
+                let address = text.value.split('/').next().unwrap_or_default();
+                let cure = format!("write \"{network}\" for the network, \"{address}\" for the one address");
+                ("it has bits beyond its prefix", cure)
+            }
+        };
+        self.invalid(Code::BadNetwork, at, format!("{:?} is not a network", text.raw), why, cure)
+    }
+}
+
+/// What a network was meant to be that is written as other servers have it.
+pub(super) fn network_cure(value: &str) -> Option<String> {
+    let cure = match value.to_ascii_lowercase().as_str() {
+        "all" | "any" | "*" | "everyone" | "everybody" => {
+            "leave it out: without allow everybody may come, and allow = [\"10.0.0.0/8\"] refuses all others; \
+             every address is \"0.0.0.0/0\" and \"::/0\""
+        }
+        "private" | "private_ranges" | "rfc1918" | "lan" | "internal" => {
+            "write \"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\""
+        }
+        "localhost" | "loopback" | "local" => "write \"127.0.0.0/8\", \"::1\"",
+        _ => {
+            let meant = by_mask(value).or_else(|| by_stars(value)).or_else(|| without_port(value))?;
+            return Some(format!("write \"{meant}\""));
+        }
+    };
+    Some(cure.to_owned())
+}
+
+/// `192.168.1.0/255.255.255.0`
+fn by_mask(value: &str) -> Option<Cidr> {
+    let (addr, mask) = value.split_once('/')?;
+    let mask = u32::from(mask.parse::<Ipv4Addr>().ok()?);
+    let prefix = mask.leading_ones();
+    (prefix + mask.trailing_zeros() >= 32).then_some(())?;
+    network_of(addr.parse().ok()?, prefix)
+}
+
+/// `192.168.1.*`, `192.168.`
+fn by_stars(value: &str) -> Option<Cidr> {
+    let known: Vec<&str> = value.split('.').take_while(|part| !matches!(*part, "*" | "" | "x")).collect();
+    let rest = value.split('.').skip(known.len());
+    let stars = (1..4).contains(&known.len()) && rest.clone().all(|part| matches!(part, "*" | "" | "x"));
+    let addr = known.iter().copied().chain(["0"; 4]).take(4).collect::<Vec<_>>().join(".");
+    let prefix = u32::try_from(known.len() * 8).ok()?;
+    if stars && rest.count() > 0 { network_of(addr.parse().ok()?, prefix) } else { None }
+}
+
+/// `10.0.0.1:80`
+fn without_port(value: &str) -> Option<Cidr> {
+    let addr: SocketAddr = value.parse().ok()?;
+    Cidr::parse(&addr.ip().to_string()).ok()
+}
+
+fn network_of(addr: Ipv4Addr, prefix: u32) -> Option<Cidr> {
+    match Cidr::parse(&format!("{addr}/{prefix}")) {
+        Ok(network) | Err(CidrError::HostBits { network }) => Some(network),
+        Err(_) => None,
+    }
+}

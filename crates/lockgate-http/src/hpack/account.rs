@@ -1,0 +1,425 @@
+//! What a block of fields amounts to: how large it is decoded, which pseudo-fields it has and where, and whether it has fields
+//! of connections. Decodes nothing.
+//!
+//! For those who judge a peer's heads before, or beside, the codec that reads them. Follows the dynamic table by the sizes
+//! of its entries, so that a reference to a large field costs as little as one to a small field, and nothing is copied.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use super::table::{OVERHEAD, STATIC};
+use super::{HpackError, huffman, integer};
+
+/// Follows the blocks of one direction of a connection, in the order in which they come.
+#[derive(Debug)]
+pub struct Account {
+    /// The newest first.
+    entries: VecDeque<Entry>,
+    /// Bytes of the entries as RFC 7541 §4.1 counts them, and how many there may be.
+    size: usize,
+    most: usize,
+    /// What the table may be made.
+    allowed: u16,
+    section: Section,
+    /// The front of a field of which the rest has not come.
+    held: Vec<u8>,
+    /// How long that may be.
+    longest: usize,
+    /// Bytes of a value that are still to come, and are not looked at.
+    passing: usize,
+}
+
+/// What the blocks of one field section amount to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Section {
+    /// Bytes of all fields as RFC 9113 §6.5.2 counts them, 32 for each beside its own. A coded value that does not go into
+    /// the dynamic table is counted as the most that it may be.
+    pub size: usize,
+    /// How many fields there are.
+    pub fields: usize,
+    marks: u16,
+}
+
+/// A field of a table, or a new one.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    name: u16,
+    value: u16,
+    marks: u16,
+}
+
+/// A string as it stands in a block.
+#[derive(Clone, Copy)]
+struct Text<'a> {
+    bytes: &'a [u8],
+    coded: bool,
+}
+
+/// The name of a literal.
+#[derive(Clone, Copy)]
+enum Name<'a> {
+    /// That of another field.
+    Of(usize),
+    Literal(Text<'a>),
+}
+
+const METHOD: u16 = 1;
+const SCHEME: u16 = 1 << 1;
+const AUTHORITY: u16 = 1 << 2;
+const PATH: u16 = 1 << 3;
+const PROTOCOL: u16 = 1 << 4;
+const STATUS: u16 = 1 << 5;
+/// A name with a colon that stands for nothing.
+const UNKNOWN: u16 = 1 << 6;
+/// All pseudo-fields.
+const PSEUDO: u16 = (1 << 7) - 1;
+/// Any other field.
+const REGULAR: u16 = 1 << 7;
+/// One of those that belong to a connection (RFC 9113 §8.2.2).
+const CONNECTION: u16 = 1 << 8;
+/// The one of these that requests may have.
+const TE: u16 = 1 << 9;
+/// What a name says, whatever the value is.
+const NAMES: u16 = PSEUDO | REGULAR | CONNECTION | TE;
+/// A `:status` that begins with a 1.
+const INTERIM: u16 = 1 << 10;
+/// A `:path` with a `#`.
+const FRAGMENT: u16 = 1 << 11;
+/// A TE that is not `trailers`.
+const CODINGS: u16 = 1 << 12;
+/// A pseudo-field that was there before, or behind a field that is none.
+const MISPLACED: u16 = 1 << 13;
+/// A value that was too long to be looked at.
+const LONG: u16 = 1 << 14;
+
+impl Section {
+    /// Whether there is a field whose name begins with a colon (RFC 9113 §8.3).
+    pub fn has_pseudo_fields(self) -> bool {
+        self.marks & PSEUDO != 0
+    }
+
+    /// Whether the pseudo-fields are those of an answer: `:status` and no other (RFC 9113 §8.3.2).
+    pub fn is_answer(self) -> bool {
+        self.marks & PSEUDO == STATUS
+    }
+
+    /// Whether `:status` is that of an answer before the answer (RFC 9110 §15.2).
+    pub fn is_interim(self) -> bool {
+        self.marks & INTERIM != 0
+    }
+
+    /// Whether `:path` has a fragment, which no request-target has (RFC 9113 §8.3.1).
+    pub fn has_fragment(self) -> bool {
+        self.marks & FRAGMENT != 0
+    }
+
+    /// Whether a pseudo-field is there more than once, or behind another field (RFC 9113 §8.3).
+    pub fn has_misplaced_pseudo_fields(self) -> bool {
+        self.marks & MISPLACED != 0
+    }
+
+    /// Whether there is a field that belongs to a connection: Connection, Keep-Alive, Proxy-Connection, Transfer-Encoding, Upgrade,
+    /// or a TE that is not `trailers` (RFC 9113 §8.2.2).
+    pub fn has_connection_fields(self) -> bool {
+        self.marks & (CONNECTION | CODINGS) != 0
+    }
+
+    /// Whether there is a field that was too long to be looked at: what else is said of it is not certain.
+    pub fn has_long_fields(self) -> bool {
+        self.marks & LONG != 0
+    }
+
+    fn add(&mut self, size: usize, marks: u16) {
+        self.size = self.size.saturating_add(size);
+        self.fields += 1;
+        self.marks = with(self.marks, marks);
+    }
+}
+
+/// The marks of a section with one more field.
+fn with(section: u16, field: u16) -> u16 {
+    let misplaced = field & PSEUDO != 0 && section & (field & PSEUDO | REGULAR) != 0;
+    section | field | if misplaced { MISPLACED } else { 0 }
+}
+
+impl Account {
+    /// With a dynamic table of at most `allowed` bytes: what the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE). A field
+    /// of which more than `longest` bytes are there and some are missing is passed over; its name must not be as long. No more
+    /// is held of it, but four times the table, so that what is passed over has no place there, whatever its coding.
+    pub fn new(allowed: u16, longest: usize) -> Self {
+        let (entries, section, held) = Default::default();
+        let longest = longest.max(4 * usize::from(allowed));
+        Self { entries, size: 0, most: allowed.into(), allowed, section, held, longest, passing: 0 }
+    }
+
+    /// Looks at the next bytes of a block, which may end anywhere.
+    ///
+    /// # Errors
+    /// See [`HpackError`]. Nothing more may be looked at after one.
+    pub fn see(&mut self, piece: &[u8]) -> Result<(), HpackError> {
+        let passed = piece.len().min(self.passing);
+        self.passing -= passed;
+        let piece = &piece[passed..];
+        if self.held.is_empty() {
+            let seen = self.take(piece)?;
+            self.held.extend_from_slice(&piece[seen..]);
+        } else {
+            let mut held = std::mem::take(&mut self.held);
+            held.extend_from_slice(piece);
+            let seen = self.take(&held)?;
+            held.drain(..seen);
+            // What waits for its end is rare and may be long.
+            self.held = if held.is_empty() { Vec::new() } else { held };
+        }
+        if self.held.len() > self.longest { self.pass_over() } else { Ok(()) }
+    }
+
+    /// Ends a section, and begins the next.
+    ///
+    /// # Errors
+    /// When it ends within a field.
+    pub fn end(&mut self) -> Result<Section, HpackError> {
+        let section = std::mem::take(&mut self.section);
+        if self.held.is_empty() && self.passing == 0 { Ok(section) } else { Err(HpackError::Cut) }
+    }
+
+    /// Looks at all fields that are whole; says how many bytes these are.
+    fn take(&mut self, bytes: &[u8]) -> Result<usize, HpackError> {
+        let mut rest = bytes;
+        loop {
+            rest = self.indexed(rest)?;
+            let left = rest.len();
+            match self.field(&mut rest) {
+                Ok(()) => {}
+                Err(HpackError::Cut) => return Ok(bytes.len() - left),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Looks at the fields in front of which each is an index of one byte: most are.
+    fn indexed<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], HpackError> {
+        let Section { mut size, mut fields, mut marks } = self.section;
+        let mut rest = bytes;
+        while let [first @ 0x80..=0xfe, behind @ ..] = rest {
+            let entry = self.entry(usize::from(first & 0x7f))?;
+            size = size.saturating_add(entry.size());
+            fields += 1;
+            marks = with(marks, entry.marks);
+            rest = behind;
+        }
+        self.section = Section { size, fields, marks };
+        Ok(rest)
+    }
+
+    /// Looks at one field; nothing has changed if it is not whole.
+    fn field(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
+        let first = *rest.first().ok_or(HpackError::Cut)?;
+        // §6.1: indexed.
+        if first & 0x80 != 0 {
+            let entry = self.entry(integer::decode(rest, 7)?)?;
+            self.section.add(entry.size(), entry.marks);
+            return Ok(());
+        }
+        // §6.3: the size of the dynamic table, only before the first field (§4.2).
+        if first & 0xe0 == 0x20 {
+            let wanted = integer::decode(rest, 5)?;
+            if wanted > usize::from(self.allowed) || self.section.fields > 0 {
+                return Err(HpackError::TableSize);
+            }
+            self.most = wanted;
+            self.shrink(wanted);
+            return Ok(());
+        }
+        // §6.2: a literal.
+        let is_kept = first & 0x40 != 0;
+        let name = Name::take(rest, is_kept)?;
+        let value = Text::take(rest)?;
+        let (name, mut marks) = self.named(name)?;
+        let length = match marks {
+            PATH => {
+                let (length, has_fragment) = value.measure()?;
+                marks |= if has_fragment { FRAGMENT } else { 0 };
+                length
+            }
+            STATUS => {
+                marks |= if value.begins_with_one() { INTERIM } else { 0 };
+                value.measure()?.0
+            }
+            _ if marks & TE != 0 => {
+                let value = value.decode()?;
+                marks |= if value.eq_ignore_ascii_case(b"trailers") { 0 } else { CODINGS };
+                value.len()
+            }
+            _ if is_kept => value.measure()?.0,
+            _ => value.most(),
+        };
+        self.section.add(name.saturating_add(length).saturating_add(OVERHEAD), marks);
+        if is_kept {
+            self.insert(name, length, marks);
+        }
+        Ok(())
+    }
+
+    /// Passes over the rest of the value that is held.
+    fn pass_over(&mut self) -> Result<(), HpackError> {
+        let held = std::mem::take(&mut self.held);
+        let mut rest = &held[..];
+        // Nothing but a literal is as long.
+        let is_kept = held.first().is_some_and(|first| first & 0x40 != 0);
+        let name = Name::take(&mut rest, is_kept).map_err(|_| HpackError::TooLarge)?;
+        let (name, marks) = self.named(name)?;
+        let length = integer::decode(&mut rest, 7)?;
+        self.passing = length.saturating_sub(rest.len());
+        self.section.add(name.saturating_add(length * 8 / 5).saturating_add(OVERHEAD), marks | LONG);
+        if is_kept {
+            // §4.4: what is larger than the table empties it.
+            self.shrink(0);
+        }
+        Ok(())
+    }
+
+    /// How long a name is, and what it says.
+    fn named(&self, name: Name<'_>) -> Result<(usize, u16), HpackError> {
+        match name {
+            Name::Literal(name) => name.as_name(),
+            Name::Of(index) => self.entry(index).map(|entry| (entry.name.into(), entry.marks & NAMES)),
+        }
+    }
+
+    /// What an index stands for (§2.3.3).
+    #[inline]
+    fn entry(&self, index: usize) -> Result<Entry, HpackError> {
+        let place = index.checked_sub(1).ok_or(HpackError::Index)?;
+        match FIXED.get(place) {
+            Some(entry) => Ok(*entry),
+            None => self.entries.get(place - FIXED.len()).copied().ok_or(HpackError::Index),
+        }
+    }
+
+    /// Puts a field in front (§4.4).
+    fn insert(&mut self, name: usize, value: usize, marks: u16) {
+        let size = name.saturating_add(value).saturating_add(OVERHEAD);
+        let (Some(room), Ok(name), Ok(value)) =
+            (self.most.checked_sub(size), u16::try_from(name), u16::try_from(value))
+        else {
+            return self.shrink(0);
+        };
+        self.shrink(room);
+        self.size += size;
+        self.entries.push_front(Entry { name, value, marks });
+    }
+
+    fn shrink(&mut self, most: usize) {
+        while self.size > most {
+            let Some(oldest) = self.entries.pop_back() else { break };
+            self.size -= oldest.size();
+        }
+    }
+}
+
+impl Entry {
+    fn size(self) -> usize {
+        usize::from(self.name) + usize::from(self.value) + OVERHEAD
+    }
+}
+
+impl<'a> Name<'a> {
+    /// The name in front of a literal (§6.2), if all of it is there.
+    fn take(rest: &mut &'a [u8], is_kept: bool) -> Result<Self, HpackError> {
+        match integer::decode(rest, if is_kept { 6 } else { 4 })? {
+            0 => Text::take(rest).map(Self::Literal),
+            index => Ok(Self::Of(index)),
+        }
+    }
+}
+
+impl<'a> Text<'a> {
+    /// The string in front (§5.2), if all of it is there.
+    fn take(rest: &mut &'a [u8]) -> Result<Self, HpackError> {
+        let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
+        let length = integer::decode(rest, 7)?;
+        let (bytes, behind) = rest.split_at_checked(length).ok_or(HpackError::Cut)?;
+        *rest = behind;
+        Ok(Self { bytes, coded })
+    }
+
+    /// How long it is, and whether it has a `#`.
+    fn measure(self) -> Result<(usize, bool), HpackError> {
+        if self.coded {
+            huffman::measure(self.bytes)
+        } else {
+            Ok((self.bytes.len(), memchr::memchr(b'#', self.bytes).is_some()))
+        }
+    }
+
+    /// How long it is at the most: the shortest code has 5 bits.
+    fn most(self) -> usize {
+        if self.coded { self.bytes.len() * 8 / 5 } else { self.bytes.len() }
+    }
+
+    fn decode(self) -> Result<Cow<'a, [u8]>, HpackError> {
+        if !self.coded {
+            return Ok(self.bytes.into());
+        }
+        let mut text = Vec::new();
+        huffman::decode(self.bytes, &mut text)?;
+        Ok(text.into())
+    }
+
+    /// How long it is, and what it says.
+    fn as_name(self) -> Result<(usize, u16), HpackError> {
+        if self.coded {
+            // The code of a colon is 1011100.
+            let has_colon = self.bytes.first().is_some_and(|first| first >> 1 == 0x5c);
+            let length = self.measure()?.0;
+            if !has_colon && !OF_CONNECTIONS.contains(&length) {
+                return Ok((length, REGULAR));
+            }
+        }
+        let name = self.decode()?;
+        Ok((name.len(), names(&name)))
+    }
+
+    /// Whether it begins with a 1, whose code is 00001.
+    fn begins_with_one(self) -> bool {
+        self.bytes.first().is_some_and(|first| if self.coded { first >> 3 == 1 } else { *first == b'1' })
+    }
+}
+
+/// The lengths of the names that belong to connections.
+const OF_CONNECTIONS: [usize; 5] = [2, 7, 10, 16, 17];
+
+/// What a name says.
+const fn names(name: &[u8]) -> u16 {
+    match name {
+        b":method" => METHOD,
+        b":scheme" => SCHEME,
+        b":authority" => AUTHORITY,
+        b":path" => PATH,
+        b":protocol" => PROTOCOL,
+        b":status" => STATUS,
+        [b':', ..] => UNKNOWN,
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
+            REGULAR | CONNECTION
+        }
+        b"te" => REGULAR | TE,
+        _ => REGULAR,
+    }
+}
+
+/// The static table.
+static FIXED: [Entry; STATIC.len()] = {
+    let mut fixed = [Entry { name: 0, value: 0, marks: 0 }; STATIC.len()];
+    let mut place = 0;
+    while place < fixed.len() {
+        let (name, value) = STATIC[place];
+        let (name, value, marks) = (name.len() as u16, value.len() as u16, names(name.as_bytes()));
+        fixed[place] = Entry { name, value, marks };
+        place += 1;
+    }
+    fixed
+};
+
+#[cfg(test)]
+mod tests;

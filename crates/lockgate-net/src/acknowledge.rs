@@ -1,0 +1,190 @@
+//! When a peer's data is acknowledged: at once, where the peer may hold back the rest of a message until then.
+//!
+//! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece and waits for its
+//! acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of data to send it with (RFC 1122 §4.2.3.2),
+//! unless TCP_QUICKACK says otherwise, which holds until something is sent. Readers of messages know when they wait for
+//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`].
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::socket::Socket;
+
+/// A pause as long as Linux delays an acknowledgement, 40 ms, is probably that.
+const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::from_millis(60);
+/// Stalls of an endpoint after which its data is acknowledged at once.
+const STALLS: u8 = 8;
+/// Reads for which a pause of one connection is remembered: some are the application's own.
+const REMEMBERED: u8 = u8::MAX;
+/// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those that follow, too, but not
+/// always: not the second of two that have one length. So it is asked again, and not for each read of a large body.
+pub const PIECES: u8 = 8;
+
+/// What one connection has received since it last sent: that has carried an acknowledgement of all that came before.
+#[derive(Debug, Default)]
+pub(crate) struct Acks {
+    reads: Cell<u8>,
+    /// Whether something was read since the kernel was asked.
+    due: Cell<bool>,
+    asked: Cell<u8>,
+}
+
+impl Acks {
+    pub(crate) fn received(&self) {
+        self.reads.set(self.reads.get().saturating_add(1));
+        self.due.set(true);
+    }
+
+    pub(crate) fn sent(&self) {
+        self.reads.set(0);
+        self.due.set(false);
+        self.asked.set(0);
+    }
+
+    /// Whether the kernel is to be asked now: where it may delay something.
+    pub(crate) fn ask(&self) -> bool {
+        let due = self.due.replace(false);
+        self.asked.set(self.asked.get().saturating_add(u8::from(due)));
+        due
+    }
+
+    /// How often it was asked since something was sent.
+    pub(crate) fn asked(&self) -> u8 {
+        self.asked.get()
+    }
+
+    /// Whether nothing was sent between the last read and the one before.
+    pub(crate) fn reads_again(&self) -> bool {
+        self.reads.get() > 1
+    }
+}
+
+/// How an endpoint sends, as far as it was seen on all its connections: whether it pauses as if it waited for
+/// acknowledgements. A few pauses are needed, since one may be the application's own.
+#[derive(Debug, Default)]
+pub struct Habits {
+    stalls: AtomicU8,
+}
+
+impl Habits {
+    fn stalls(&self) -> bool {
+        self.stalls.load(Ordering::Relaxed) >= STALLS
+    }
+
+    pub(crate) fn stalled(&self) {
+        let seen = self.stalls.load(Ordering::Relaxed);
+        self.stalls.store(seen.saturating_add(1), Ordering::Relaxed);
+    }
+}
+
+/// The pauses of one connection's peer.
+#[derive(Debug, Default)]
+pub struct Pauses {
+    /// When it was last read.
+    last: Option<Instant>,
+    /// Reads that are acknowledged at once.
+    left: u8,
+}
+
+impl Pauses {
+    /// Notes a read that took all there was; acknowledges it at once where the peer is known to wait for that: by `habits`,
+    /// where its other connections have some, or by a pause of this one.
+    pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
+        if self.is_known(habits) {
+            socket.acknowledge_now();
+        } else {
+            self.note_at(Instant::now(), socket.reads_again(), habits);
+        }
+    }
+
+    fn is_known(&mut self, habits: Option<&Habits>) -> bool {
+        if habits.is_some_and(Habits::stalls) {
+            return true;
+        }
+        let known = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        known
+    }
+
+    /// A pause after which something was sent is the peer's own, not that of an acknowledgement.
+    fn note_at(&mut self, now: Instant, again: bool, habits: Option<&Habits>) {
+        let last = self.last.replace(now);
+        if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
+            match habits {
+                Some(habits) => habits.stalled(),
+                None => (self.last, self.left) = (None, REMEMBERED),
+            }
+        }
+    }
+
+    /// Forgets the last read: the pause that follows is ours.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_acknowledgement_is_asked_for_what_was_read_and_not_answered() {
+        let acks = Acks::default();
+        assert!(!acks.ask(), "nothing was received");
+        acks.received();
+        assert!(acks.ask());
+        assert!(!acks.ask(), "nothing was received since then");
+        acks.received();
+        assert!(acks.ask());
+        assert_eq!(acks.asked(), 2);
+        acks.received();
+        acks.sent();
+        assert!(!acks.ask(), "what was sent has carried one");
+        assert_eq!(acks.asked(), 0);
+    }
+
+    fn paused(pauses: &mut Pauses, milliseconds: &[u64], again: bool, habits: Option<&Habits>) {
+        let mut now = Instant::now();
+        pauses.note_at(now, again, habits);
+        for pause in milliseconds {
+            now += Duration::from_millis(*pause);
+            pauses.note_at(now, again, habits);
+        }
+    }
+
+    #[test]
+    fn a_stalling_endpoint_is_known_by_pauses_like_delayed_acknowledgements() {
+        let stalls = |milliseconds: &[u64], again: bool| {
+            let habits = Habits::default();
+            paused(&mut Pauses::default(), milliseconds, again, Some(&habits));
+            habits.stalls()
+        };
+        assert!(stalls(&[40; 8], true));
+        assert!(stalls(&[44; 300], true), "the count stays at its end");
+        assert!(!stalls(&[40; 7], true), "not often enough");
+        assert!(!stalls(&[40; 8], false), "something was sent in between");
+        assert!(!stalls(&[10, 100, 30, 61, 1, 200, 35, 80, 5], true), "of other lengths");
+    }
+
+    #[test]
+    fn a_stall_of_one_connection_is_remembered_for_a_while() {
+        let mut pauses = Pauses::default();
+        paused(&mut pauses, &[10, 30], true, None);
+        assert!(!pauses.is_known(None));
+        paused(&mut pauses, &[40], true, None);
+        for _ in 0..REMEMBERED {
+            assert!(pauses.is_known(None));
+        }
+        assert!(!pauses.is_known(None));
+    }
+
+    #[test]
+    fn our_own_pause_is_no_stall() {
+        let (mut pauses, now) = (Pauses::default(), Instant::now());
+        pauses.note_at(now, true, None);
+        pauses.forget();
+        pauses.note_at(now + Duration::from_millis(40), true, None);
+        assert!(!pauses.is_known(None));
+    }
+}

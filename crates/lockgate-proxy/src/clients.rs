@@ -1,0 +1,266 @@
+//! The accounts of the clients that are connected: what each of them holds of what the process has, over all workers.
+//!
+//! One table for the process. Does not say how much a client may hold: that is for each thing that is scarce to say.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use foldhash::fast::RandomState;
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+
+use crate::limits::{Counted, client};
+
+const SHARDS: usize = 64;
+
+/// The accounts of all clients that are connected. An IPv6 client is its /64.
+#[derive(Debug)]
+pub struct Clients {
+    hasher: RandomState,
+    shards: Box<[Shard]>,
+}
+
+type Shard = Mutex<HashMap<Key, Weak<Account>, RandomState>>;
+type Key = (IpAddr, Standing);
+
+/// Whether shares hold for a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It may hold its share of what is scarce.
+    Ordinary,
+    /// A trusted peer or a peer on a Unix socket: it speaks for many clients, and may hold all there is.
+    Exempt,
+}
+
+/// What one client holds. The account exists as long as one of its connections.
+#[derive(Debug)]
+#[repr(align(64))] // On a cache line of its own: clients do not slow each other down.
+pub struct Account {
+    /// Its connections.
+    pub connections: Held,
+    /// Sockets towards endpoints that its streams use, where each has one.
+    pub sockets: Held,
+    /// Whose turn it is of the handshakes that wait for a place.
+    handshakes: Waits,
+    /// Whose turn it is of the requests that wait for the client's share of sockets.
+    shares: Waits,
+    freed: Notify,
+    key: Key,
+    table: Weak<Clients>,
+}
+
+/// A connection that its client's account counts until this is dropped.
+#[derive(Debug)]
+pub struct Connected(Arc<Account>);
+
+/// How much of one thing a client holds.
+#[derive(Debug, Default)]
+pub struct Held(AtomicUsize);
+
+/// The waits of a client for one thing: one of them is first, and the others are behind it.
+#[derive(Debug)]
+struct Waits {
+    first: Semaphore,
+    count: AtomicUsize,
+}
+
+/// The turn of one of a client's waits; dropping it gives it to the next.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    _first: SemaphorePermit<'a>,
+    _wait: Counted<'a>,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self { first: Semaphore::new(1), count: AtomicUsize::new(0) }
+    }
+}
+
+impl Waits {
+    async fn turn(&self) -> Turn<'_> {
+        let wait = Counted::one(&self.count);
+        Turn { _first: self.first.acquire().await.expect("it is never closed"), _wait: wait }
+    }
+}
+
+impl Connected {
+    /// Counts one more connection.
+    pub fn new(account: Arc<Account>) -> Self {
+        account.connections.add(1);
+        Self(account)
+    }
+
+    /// The client's account.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.0
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.0.connections.remove(1);
+    }
+}
+
+impl Held {
+    /// How much that is now.
+    pub fn now(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Adds `more`.
+    pub fn add(&self, more: usize) {
+        self.0.fetch_add(more, Ordering::SeqCst);
+    }
+
+    /// Takes away what was added.
+    pub fn remove(&self, less: usize) {
+        // A request that waits reads this after it has said that it waits: one of both sees the other.
+        self.0.fetch_sub(less, Ordering::SeqCst);
+    }
+}
+
+impl Clients {
+    /// A table without clients.
+    pub fn new() -> Arc<Self> {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Arc::new(Self { hasher: RandomState::default(), shards })
+    }
+
+    /// The account of the client at `ip`. A client without an address is at the unspecified one.
+    pub fn of(self: &Arc<Self>, ip: IpAddr, standing: Standing) -> Arc<Account> {
+        let key = (client(ip), standing);
+        // The lock is held for one look-up, never over a wait.
+        let mut shard = self.shard(key).lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(account) = shard.get(&key).and_then(Weak::upgrade) {
+            return account;
+        }
+        let table = Arc::downgrade(self);
+        let account = Arc::new(Account {
+            connections: Held::default(),
+            sockets: Held::default(),
+            handshakes: Waits::default(),
+            shares: Waits::default(),
+            freed: Notify::new(),
+            key,
+            table,
+        });
+        shard.insert(key, Arc::downgrade(&account));
+        account
+    }
+
+    /// How many clients are connected.
+    pub fn count(&self) -> usize {
+        let count = |shard: &Shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len();
+        self.shards.iter().map(count).sum()
+    }
+
+    fn shard(&self, key: Key) -> &Shard {
+        &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
+    }
+}
+
+impl Account {
+    /// The client's address; of an IPv6 client its /64.
+    pub fn client(&self) -> IpAddr {
+        self.key.0
+    }
+
+    /// Whether the client may hold more than its share.
+    pub fn is_exempt(&self) -> bool {
+        self.key.1 == Standing::Exempt
+    }
+
+    /// Waits until a handshake of the client may wait for a place among those of others. An exempt client's need not.
+    pub(crate) async fn handshake_turn(&self) -> Option<Turn<'_>> {
+        if self.is_exempt() { None } else { Some(self.handshakes.turn().await) }
+    }
+
+    /// Waits until the request is the first of those of the client that wait for its share.
+    pub(crate) async fn share_turn(&self) -> Turn<'_> {
+        self.shares.turn().await
+    }
+
+    /// Whether a request of the client waits for its share.
+    pub(crate) fn waits_for_share(&self) -> bool {
+        self.shares.count.load(Ordering::SeqCst) > 0
+    }
+
+    /// Tells the request that waits that the client holds less now.
+    pub(crate) fn freed(&self) {
+        if self.waits_for_share() {
+            self.freed.notify_one();
+        }
+    }
+
+    /// Completes when the client holds less.
+    pub(crate) fn until_freed(&self) -> Notified<'_> {
+        self.freed.notified()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let Some(table) = self.table.upgrade() else { return };
+        let mut shard = table.shard(self.key).lock().unwrap_or_else(PoisonError::into_inner);
+        // The client may have come back meanwhile: that account is another one.
+        if shard.get(&self.key).is_some_and(|account| account.strong_count() == 0) {
+            shard.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn connections_of_one_client_share_an_account() {
+        let clients = Clients::new();
+        let of = |text| clients.of(ip(text), Standing::Ordinary);
+        let held = [of("192.0.2.1"), of("::ffff:192.0.2.1"), of("2001:db8::1"), of("2001:db8::2")];
+        assert!(Arc::ptr_eq(&held[0], &held[1]) && Arc::ptr_eq(&held[2], &held[3]));
+        assert_eq!(held[2].client(), ip("2001:db8::"));
+        let other = [of("192.0.2.2"), of("2001:db8:0:1::1")];
+        assert_eq!(clients.count(), 4);
+        drop((held, other));
+        assert_eq!(clients.count(), 0);
+    }
+
+    #[test]
+    fn an_exempt_account_is_never_that_of_an_ordinary_client() {
+        let clients = Clients::new();
+        let [ordinary, exempt] =
+            [Standing::Ordinary, Standing::Exempt].map(|standing| clients.of(ip("192.0.2.1"), standing));
+        assert!(!Arc::ptr_eq(&ordinary, &exempt) && exempt.is_exempt() && !ordinary.is_exempt());
+    }
+
+    #[test]
+    fn accounts_are_exact_while_clients_come_and_go_in_threads() {
+        let clients = Clients::new();
+        let kept = clients.of(ip("192.0.2.1"), Standing::Ordinary);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u8 {
+                let clients = &clients;
+                scope.spawn(move || {
+                    for turn in 0..2_000_u32 {
+                        let last = (turn + u32::from(thread)) as u8 % 3 + 1;
+                        let account = clients.of([192, 0, 2, last].into(), Standing::Ordinary);
+                        let connection = Connected::new(account);
+                        assert!(connection.account().connections.now() >= 1);
+                    }
+                });
+            }
+        });
+        assert!(Arc::ptr_eq(&kept, &clients.of(ip("192.0.2.1"), Standing::Ordinary)));
+        assert_eq!((clients.count(), kept.connections.now()), (1, 0));
+    }
+}

@@ -1,0 +1,444 @@
+//! The field sections of a client's streams: which there are, how large they are, and what no codec tells of them.
+//!
+//! The h2 crate hands on neither pseudo-fields in trailers nor the fragment of a `:path`. Where a frame ends within a field, it
+//! forgets what it has dropped before: pseudo-fields that were repeated or came behind others, fields of connections. And a head is larger than its
+//! bytes: a reference of one byte may stand for 4,000. So both are looked at as they come, before anything is decoded.
+
+use std::collections::VecDeque;
+
+use lockgate_http::h2::HeadError;
+use lockgate_http::hpack::{Account, Section, TABLE_SIZE};
+
+/// What the heads of a connection's streams may take together while they are open, by the streams that it may have: 8 KB
+/// each, which is what other servers take of one head. More is refused, and may be asked again.
+const HELD_EACH: usize = 8 * 1024;
+/// And at the least, so that a few streams may have large ones.
+const HELD: usize = 1024 * 1024;
+/// What heads may take that the crate has decoded and nobody has accepted: no more is read until then.
+const WAITING: usize = 256 * 1024;
+/// Streams that are remembered, at the least, and twice as many as the connection may have. The crate refuses more than
+/// these, and accepts the others at once.
+const STREAMS: usize = 4_096;
+
+/// What is to be done with a request whose head has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is read.
+    Read,
+    /// Its head or its trailers are malformed in a way that the crate does not tell.
+    Malformed(HeadError),
+    /// There is no room for its head: it is refused, and nothing was done with it.
+    Refuse,
+    /// Its head was not followed, and the connection ends for that: nothing is certain of it.
+    Lost,
+}
+
+/// What HEADERS mean for their stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// They begin a request, or end one that is open.
+    Some,
+    /// The stream is over, or has ended its request: they are of no use.
+    None,
+}
+
+/// The field sections of a connection.
+#[derive(Debug)]
+pub(super) struct Sections {
+    account: Account,
+    /// By their numbers.
+    streams: VecDeque<Known>,
+    /// The highest that has come.
+    highest: u32,
+    /// Of whom the section is that comes now.
+    of: Option<Coming>,
+    /// Bytes of heads of streams that are open, and the most of them.
+    held: usize,
+    most_held: usize,
+    /// The most streams that are remembered.
+    most_streams: usize,
+    /// Bytes of heads of those that were not accepted yet.
+    waiting: usize,
+    /// Streams that are known to have malformed trailers.
+    malformed: usize,
+    /// Whether a section could not be followed.
+    lost: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Coming {
+    Head(u32),
+    Trailers(u32),
+    Unused,
+}
+
+#[derive(Debug)]
+struct Known {
+    stream: u32,
+    size: usize,
+    state: State,
+    /// What is wrong with its head.
+    head: Option<HeadError>,
+    has_trailers: bool,
+    /// What is wrong with its trailers.
+    trailers: Option<HeadError>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The crate has not said what becomes of it.
+    Waiting,
+    /// It has said nothing when all that had come was looked at: it has refused it, or will say so soon.
+    Settled,
+    /// It has accepted it.
+    Open,
+}
+
+impl Sections {
+    /// Of a client that sends fields of up to `longest` bytes, longer ones in vain, and has up to `most` streams open.
+    pub(super) fn new(longest: usize, most: u32) -> Self {
+        let account = Account::new(TABLE_SIZE as u16, longest);
+        let most = most as usize;
+        let (most_held, most_streams) = (HELD.max(most * HELD_EACH), STREAMS.max(2 * most));
+        let (streams, highest, of, held, waiting, malformed, lost) = Default::default();
+        Self { account, streams, highest, of, held, most_held, most_streams, waiting, malformed, lost }
+    }
+
+    /// HEADERS come.
+    pub(super) fn begins(&mut self, stream: u32) -> Use {
+        if stream > self.highest {
+            self.highest = stream;
+            self.of = Some(Coming::Head(stream));
+            if self.streams.len() == self.most_streams {
+                // One that is unknown is not read.
+                self.ends(self.streams[0].stream);
+            }
+            self.streams.push_back(Known {
+                stream,
+                size: 0,
+                state: State::Waiting,
+                head: None,
+                has_trailers: false,
+                trailers: None,
+            });
+            return Use::Some;
+        }
+        let trailers =
+            self.known(stream).is_some_and(|known| !std::mem::replace(&mut known.has_trailers, true));
+        self.of = Some(if trailers { Coming::Trailers(stream) } else { Coming::Unused });
+        if trailers { Use::Some } else { Use::None }
+    }
+
+    /// The next bytes of a section come. What belongs to none ends the connection by the crate.
+    pub(super) fn see(&mut self, piece: &[u8]) {
+        if self.of.is_some() && !self.lost {
+            self.lost = self.account.see(piece).is_err();
+        }
+    }
+
+    /// The crate does not decode the section that comes: its table and ours differ from now on.
+    pub(super) fn lose(&mut self) {
+        self.lost = true;
+    }
+
+    /// The section is whole.
+    pub(super) fn whole(&mut self) {
+        let Some(of) = self.of.take() else { return };
+        if self.lost {
+            return;
+        }
+        let Ok(section) = self.account.end() else {
+            self.lost = true;
+            return;
+        };
+        match of {
+            Coming::Head(stream) => self.head(stream, section),
+            Coming::Trailers(stream) => {
+                let wrong = wrong_trailers(section);
+                if let Some(known) = self.known(stream).filter(|_| wrong.is_some()) {
+                    known.trailers = wrong;
+                    self.malformed += 1;
+                }
+            }
+            Coming::Unused => {}
+        }
+    }
+
+    fn head(&mut self, stream: u32, section: Section) {
+        let Some(known) = self.known(stream) else { return };
+        known.size = section.size;
+        known.head = wrong_head(section);
+        self.waiting += section.size;
+    }
+
+    /// The crate has accepted a stream; those before it that it has not, it never will.
+    pub(super) fn accept(&mut self, stream: u32) -> Verdict {
+        let place = self.streams.partition_point(|known| known.stream < stream);
+        for before in (0..place).rev() {
+            if self.streams[before].state != State::Open {
+                self.ends(self.streams[before].stream);
+            }
+        }
+        let (held, most_held, lost) = (self.held, self.most_held, self.lost);
+        let Some(known) = self.known(stream) else { return Verdict::Refuse };
+        let size = known.size;
+        if lost && size == 0 {
+            self.ends(stream);
+            return Verdict::Lost;
+        }
+        if held > 0 && held + size > most_held {
+            self.ends(stream);
+            return Verdict::Refuse;
+        }
+        let verdict = known.head.or(known.trailers).map_or(Verdict::Read, Verdict::Malformed);
+        if std::mem::replace(&mut known.state, State::Open) == State::Waiting {
+            self.waiting -= size;
+        }
+        self.held += size;
+        verdict
+    }
+
+    /// The crate has looked at all that has come, and accepts no more for now.
+    pub(super) fn settle(&mut self) {
+        if self.waiting > 0 {
+            self.waiting = 0;
+            for known in self.streams.iter_mut().rev().take_while(|known| known.state != State::Open) {
+                if known.size > 0 {
+                    known.state = State::Settled;
+                }
+            }
+        }
+    }
+
+    /// A stream is over.
+    pub(super) fn ends(&mut self, stream: u32) {
+        let place = self.streams.partition_point(|known| known.stream < stream);
+        if self.streams.get(place).is_some_and(|known| known.stream == stream)
+            && let Some(known) = self.streams.remove(place)
+        {
+            match known.state {
+                State::Waiting => self.waiting -= known.size,
+                State::Settled => {}
+                State::Open => self.held -= known.size,
+            }
+            self.malformed -= usize::from(known.trailers.is_some());
+        }
+    }
+
+    /// What is wrong with the trailers of this stream.
+    pub(super) fn wrong(&mut self, stream: u32) -> Option<HeadError> {
+        if self.malformed > 0 { self.known(stream)?.trailers } else { None }
+    }
+
+    /// Whether so much has been decoded that is not accepted that no more is to be read for now.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting > WAITING
+    }
+
+    /// Whether a section could not be followed, and nothing is known of those that have come since.
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    fn known(&mut self, stream: u32) -> Option<&mut Known> {
+        let place = self.streams.partition_point(|known| known.stream < stream);
+        self.streams.get_mut(place).filter(|known| known.stream == stream)
+    }
+}
+
+/// What is wrong with a request's head and not told by the crate (RFC 9113 §8.2.2, §8.3, §8.3.1, RFC 6585 §5).
+fn wrong_head(section: Section) -> Option<HeadError> {
+    match () {
+        () if section.has_long_fields() => Some(HeadError::TooLong),
+        () if section.has_misplaced_pseudo_fields() => Some(HeadError::PseudoFields),
+        () if section.has_connection_fields() => Some(HeadError::ConnectionField),
+        () if section.has_fragment() => Some(HeadError::Path),
+        () => None,
+    }
+}
+
+/// The same of trailers (RFC 9113 §8.1).
+fn wrong_trailers(section: Section) -> Option<HeadError> {
+    match () {
+        () if section.has_pseudo_fields() => Some(HeadError::PseudoFields),
+        () if section.has_connection_fields() => Some(HeadError::ConnectionField),
+        () => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// GET / by references to the static table.
+    const GET: &[u8] = &[0x82, 0x86, 0x84];
+
+    fn come(sections: &mut Sections, stream: u32, section: &[u8]) -> Use {
+        let uses = sections.begins(stream);
+        sections.see(section);
+        sections.whole();
+        uses
+    }
+
+    fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
+        [
+            &[0x40, name.len() as u8],
+            name,
+            &[0x7f, (value.len() - 127) as u8 | 0x80],
+            &[((value.len() - 127) >> 7) as u8],
+            value,
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn heads_of_open_streams_are_bounded_by_their_decoded_size() {
+        let mut sections = Sections::new(64 * 1024, 128);
+        assert_eq!(come(&mut sections, 1, &[GET, &literal(b"x", &[b'x'; 4_000])].concat()), Use::Some);
+        assert_eq!(sections.accept(1), Verdict::Read);
+        // 14 bytes for 56 KB.
+        let large = [GET, &[0x80 | 62; 14]].concat();
+        let verdicts: Vec<_> = (1..30)
+            .map(|number| {
+                come(&mut sections, 2 * number + 1, &large);
+                sections.accept(2 * number + 1)
+            })
+            .collect();
+        let read = verdicts.iter().filter(|verdict| **verdict == Verdict::Read).count();
+        assert_eq!(read, (HELD - 4_200) / (14 * 4_033 + 130));
+        assert!(verdicts[read..].iter().all(|verdict| *verdict == Verdict::Refuse));
+        // One that ends leaves room for another.
+        sections.ends(3);
+        come(&mut sections, 101, &large);
+        assert_eq!(sections.accept(101), Verdict::Read);
+        (0..60).for_each(|number| sections.ends(2 * number + 1));
+        assert_eq!((sections.held, sections.waiting, sections.streams.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn no_more_is_read_while_many_heads_wait() {
+        let mut sections = Sections::new(64 * 1024, 128);
+        come(&mut sections, 1, &literal(b"x", &[b'x'; 4_000]));
+        for stream in [3, 5, 7, 9, 11] {
+            assert!(!sections.is_full());
+            come(&mut sections, stream, &[0x80 | 62; 14]);
+        }
+        assert!(sections.is_full());
+        // Those before it the crate has refused.
+        assert_eq!(sections.accept(11), Verdict::Read);
+        assert!(!sections.is_full());
+        assert_eq!((sections.waiting, sections.streams.len()), (0, 1));
+        // And those that it does not accept when it has looked at all of them.
+        for stream in [13, 15, 17, 19, 21] {
+            come(&mut sections, stream, &[0x80 | 62; 14]);
+        }
+        sections.settle();
+        assert!(!sections.is_full());
+        assert_eq!(sections.accept(21), Verdict::Read);
+        assert_eq!((sections.waiting, sections.streams.len()), (0, 2));
+        sections.ends(21);
+        sections.ends(11);
+        assert_eq!(sections.held, 0);
+    }
+
+    /// RFC 9113 §8.1, §8.2.2: trailers have no pseudo-fields, and none of connections.
+    #[test]
+    fn pseudo_fields_in_trailers_are_malformed() {
+        for (trailers, wrong) in [
+            (&[0x84][..], Some(HeadError::PseudoFields)),
+            (&[0x88], Some(HeadError::PseudoFields)),
+            (&[0x80 | 57], Some(HeadError::ConnectionField)),
+            (&[0x80 | 20], None),
+        ] {
+            let mut sections = Sections::new(1_024, 128);
+            come(&mut sections, 1, GET);
+            come(&mut sections, 3, GET);
+            assert_eq!(sections.accept(1), Verdict::Read);
+            assert_eq!(come(&mut sections, 1, trailers), Use::Some);
+            assert_eq!((sections.wrong(1), sections.wrong(3)), (wrong, None));
+            sections.ends(1);
+            assert_eq!((sections.wrong(1), sections.malformed), (None, 0));
+        }
+        let mut sections = Sections::new(1_024, 128);
+        come(&mut sections, 1, GET);
+        come(&mut sections, 1, &[0x84]);
+        assert_eq!(sections.accept(1), Verdict::Malformed(HeadError::PseudoFields));
+    }
+
+    /// RFC 9113 §8.2.2, §8.3, §8.3.1, in whatever pieces a head comes.
+    #[test]
+    fn what_is_malformed_in_a_head_is_told() {
+        for (head, wrong) in [
+            (&[0x82, 0x86, 0x04, 3, b'/', b'#', b'x'][..], HeadError::Path),
+            (&[0x82, 0x83, 0x86, 0x84], HeadError::PseudoFields),
+            (&[0x82, 0x86, 0x90, 0x84], HeadError::PseudoFields),
+            (&[0x82, 0x86, 0x84, 0x80 | 57], HeadError::ConnectionField),
+            (&[0x82, 0x86, 0x84, 0, 2, b't', b'e', 1, b'x'], HeadError::ConnectionField),
+        ] {
+            let mut sections = Sections::new(1_024, 128);
+            sections.begins(1);
+            head.chunks(1).for_each(|byte| sections.see(byte));
+            sections.whole();
+            assert_eq!(sections.accept(1), Verdict::Malformed(wrong), "{head:x?}");
+        }
+    }
+
+    #[test]
+    fn headers_for_streams_that_are_over_are_of_no_use() {
+        let mut sections = Sections::new(1_024, 128);
+        come(&mut sections, 5, GET);
+        assert_eq!(come(&mut sections, 3, GET), Use::None, "below the highest");
+        assert_eq!(come(&mut sections, 5, &[0x90]), Use::Some, "trailers");
+        assert_eq!(come(&mut sections, 5, &[0x90]), Use::None, "trailers again");
+        come(&mut sections, 7, GET);
+        sections.accept(7);
+        sections.ends(7);
+        assert_eq!(come(&mut sections, 7, &[0x90]), Use::None, "over");
+    }
+
+    /// The crate says what is wrong with it, in its own time.
+    #[test]
+    fn what_cannot_be_followed_is_known_to_be_lost() {
+        let mut sections = Sections::new(1_024, 128);
+        come(&mut sections, 1, &[0x80 | 62]);
+        assert!(sections.is_lost());
+        // Not a section of its own.
+        let mut sections = Sections::new(1_024, 128);
+        sections.see(&[0x80 | 62]);
+        sections.whole();
+        assert!(!sections.is_lost());
+    }
+
+    /// What the crate reads behind a section that it has not decoded may be another request than the client's.
+    #[test]
+    fn streams_behind_a_section_that_was_lost_are_not_served() {
+        let mut sections = Sections::new(1_024, 128);
+        come(&mut sections, 1, GET);
+        sections.begins(3);
+        sections.lose();
+        sections.whole();
+        come(&mut sections, 5, GET);
+        assert_eq!([1, 5].map(|stream| sections.accept(stream)), [Verdict::Read, Verdict::Lost]);
+    }
+
+    /// `http2.streams` allows so many: each has room for a head as others take it.
+    #[test]
+    fn more_streams_have_more_room_for_their_heads() {
+        let mut sections = Sections::new(16 * 1024, 1_000);
+        let head = [GET, &literal(b"x", &[b'x'; 4_000])].concat();
+        for number in 0..1_000 {
+            come(&mut sections, 2 * number + 1, &head);
+            assert_eq!(sections.accept(2 * number + 1), Verdict::Read, "{number}");
+        }
+    }
+
+    #[test]
+    fn streams_that_are_never_accepted_are_bounded() {
+        let mut sections = Sections::new(1_024, 128);
+        for number in 0..2 * STREAMS as u32 {
+            come(&mut sections, 2 * number + 1, GET);
+        }
+        assert_eq!(sections.streams.len(), STREAMS);
+        assert_eq!(sections.accept(1), Verdict::Refuse);
+    }
+}

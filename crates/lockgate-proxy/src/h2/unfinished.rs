@@ -1,0 +1,91 @@
+//! Whether the rest of a message is waited for on a connection of HTTP/2, as far as its frames tell: a peer with Nagle's
+//! algorithm on may hold that back until what has come is acknowledged (`lockgate_net::acknowledge`).
+
+use lockgate_http::h2::frames::{self, Frame};
+use lockgate_net::acknowledge::PIECES;
+
+/// The stream whose head came last, unless it came with the end of its message.
+///
+/// One is enough: whatever else has come on the connection is acknowledged with it. It is waited for only in its first
+/// pieces, since a stream that carries messages of its own (gRPC, a WebSocket) is never finished and mostly waits for nothing.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished(Option<Message>);
+
+#[derive(Debug)]
+struct Message {
+    stream: u32,
+    /// Pieces of it that were acknowledged at once.
+    told: u8,
+}
+
+impl Unfinished {
+    /// Looks at a frame that has come.
+    pub(super) fn see(&mut self, frame: &Frame<'_>) {
+        let ends = match frame.kind {
+            frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,
+            frames::RST_STREAM => true,
+            _ => return,
+        };
+        if !ends && frame.kind == frames::HEADERS {
+            self.0 = Some(Message { stream: frame.stream, told: 0 });
+        } else if ends && self.0.as_ref().is_some_and(|message| message.stream == frame.stream) {
+            self.0 = None;
+        }
+    }
+
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.0.as_ref().is_some_and(|message| message.told < PIECES)
+    }
+
+    /// What has come of it was acknowledged at once.
+    pub(super) fn told(&mut self) {
+        if let Some(message) = &mut self.0 {
+            message.told = message.told.saturating_add(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(frames: &[(u8, u8, u32)]) -> Unfinished {
+        let mut unfinished = Unfinished::default();
+        for &(kind, flags, stream) in frames {
+            unfinished.see(&Frame { kind, flags, stream, length: 1, payload: b"" });
+        }
+        unfinished
+    }
+
+    /// RFC 9113 §8.1.
+    #[test]
+    fn a_message_is_unfinished_until_end_stream() {
+        use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE};
+        for (frames, unfinished) in [
+            (&[(SETTINGS, 0, 0), (WINDOW_UPDATE, 0, 0)][..], false),
+            (&[(HEADERS, END_HEADERS | END_STREAM, 1)], false),
+            (&[(HEADERS, END_HEADERS, 1)], true),
+            (&[(HEADERS, END_HEADERS, 1), (DATA, 0, 1)], true),
+            (&[(HEADERS, END_HEADERS, 1), (DATA, END_STREAM, 1)], false),
+            (&[(HEADERS, END_HEADERS, 1), (DATA, 0, 1), (HEADERS, END_STREAM, 1)], false),
+            (&[(HEADERS, END_HEADERS, 1), (RST_STREAM, 0, 1)], false),
+            // The end of another one.
+            (&[(HEADERS, END_HEADERS, 1), (HEADERS, END_STREAM, 3), (DATA, END_STREAM, 5)], true),
+            // Of flags that mean something else there.
+            (&[(HEADERS, END_HEADERS, 1), (SETTINGS, frames::ACK, 0)], true),
+        ] {
+            assert_eq!(seen(frames).is_waited_for(), unfinished, "{frames:?}");
+        }
+    }
+
+    #[test]
+    fn a_message_without_end_is_waited_for_in_its_first_pieces() {
+        let mut unfinished = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
+        for _ in 0..PIECES {
+            assert!(unfinished.is_waited_for());
+            unfinished.told();
+            unfinished.see(&Frame { kind: frames::DATA, flags: 0, stream: 1, length: 1, payload: b"" });
+        }
+        assert!(!unfinished.is_waited_for());
+    }
+}

@@ -1,0 +1,116 @@
+//! Connections of clients: how many there may be at once, and how many are wanted by listeners that find no place.
+//!
+//! Does not choose which connections give way: see `worker`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use super::{Counted, Limit, Permit};
+use crate::clock::Pulse;
+
+/// The places for connections of clients, for the process.
+#[derive(Debug)]
+pub struct Connections {
+    places: Limit,
+    /// Listeners that wait for a place.
+    waiting: AtomicUsize,
+    /// Of these, those for which no connection has given way yet.
+    wanted: AtomicUsize,
+    gave_way: AtomicU64,
+    workers: Arc<[Arc<Pulse>]>,
+}
+
+impl Connections {
+    /// Allows `size` at once; `workers` are woken where some are to give way.
+    pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
+        Self {
+            places: Limit::new(size),
+            waiting: AtomicUsize::new(0),
+            wanted: AtomicUsize::new(0),
+            gave_way: AtomicU64::new(0),
+            workers: Arc::clone(workers),
+        }
+    }
+
+    /// How many there may be.
+    pub fn size(&self) -> usize {
+        self.places.size()
+    }
+
+    /// How many there are.
+    pub fn used(&self) -> usize {
+        self.places.used()
+    }
+
+    /// How many were closed because their places were wanted.
+    pub fn gave_way(&self) -> u64 {
+        self.gave_way.load(Ordering::Relaxed)
+    }
+
+    /// Takes a place now, or not at all; no listener that waits already is overtaken.
+    pub fn try_take(&self) -> Option<Permit> {
+        self.places.try_take()
+    }
+
+    /// Takes a place, in the order of asking.
+    pub async fn take(&self) -> Permit {
+        self.places.take().await
+    }
+
+    /// Counts a listener that waits until what is returned is dropped.
+    pub fn wait(&self) -> Counted<'_> {
+        Counted::one(&self.waiting)
+    }
+
+    /// Wants a place for each listener that waits, whatever has given way for it so far.
+    pub fn want(&self) {
+        self.wanted.store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// How many are wanted.
+    pub fn wanted(&self) -> usize {
+        // A listener that no longer waits may have left its wish behind.
+        self.wanted.load(Ordering::Relaxed).min(self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// Has `count` connections give way for those that are wanted.
+    pub fn give_way(&self, count: usize) {
+        let left = |wanted: usize| Some(wanted.saturating_sub(count));
+        let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left);
+        self.gave_way.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Whether a connection that has just served is to give way: then it does.
+    pub fn is_to_give_way(&self) -> bool {
+        if self.wanted() == 0 {
+            return false;
+        }
+        self.give_way(1);
+        true
+    }
+
+    /// Wakes the workers to look at what is wanted.
+    pub fn wake(&self) {
+        self.workers.iter().for_each(|worker| worker.ask());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_connection_gives_way_for_each_listener_that_waits() {
+        let connections = Connections::new(1, &Arc::from([]));
+        connections.want();
+        assert!(!connections.is_to_give_way(), "no listener waits");
+        let waiting = (connections.wait(), connections.wait());
+        connections.want();
+        assert!(connections.is_to_give_way() && connections.is_to_give_way());
+        assert!(!connections.is_to_give_way());
+        connections.want();
+        assert_eq!(connections.wanted(), 2, "none of both has a place yet");
+        drop(waiting);
+        assert!(!connections.is_to_give_way() && connections.gave_way() == 2);
+    }
+}

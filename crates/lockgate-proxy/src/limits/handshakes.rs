@@ -1,0 +1,124 @@
+//! TLS handshakes: how many are computed at once, and whose turn it is. A handshake that waits for its client holds no place.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Counted, Limit, Permit};
+use crate::clients::Account;
+
+/// The places to compute handshakes in, for the process.
+#[derive(Debug)]
+pub struct Handshakes {
+    places: Limit,
+    begun: AtomicUsize,
+    waiting: AtomicUsize,
+}
+
+impl Handshakes {
+    /// Allows `size` to be computed at once.
+    pub fn new(size: usize) -> Self {
+        Self { places: Limit::new(size), begun: AtomicUsize::new(0), waiting: AtomicUsize::new(0) }
+    }
+
+    /// How many may be computed at once.
+    pub fn size(&self) -> usize {
+        self.places.size()
+    }
+
+    /// How many have begun and not ended, computed or waiting for their clients.
+    pub fn begun(&self) -> usize {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// How many wait for a place.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Counts a handshake until what is returned is dropped.
+    pub fn begin(&self) -> Counted<'_> {
+        Counted::one(&self.begun)
+    }
+
+    /// A place to compute one flight in. Clients take turns: one handshake of each waits with those of the others, in the order
+    /// of asking, and the rest of its own wait behind it.
+    pub async fn take(&self, account: Option<&Account>) -> Permit {
+        let place = match self.places.try_take() {
+            Some(place) => place,
+            None => {
+                let _waiting = Counted::one(&self.waiting);
+                let _turn = match account {
+                    Some(account) => account.handshake_turn().await,
+                    None => None,
+                };
+                self.places.take().await
+            }
+        };
+        // A flight takes up to a millisecond. With its place held over one turn of the worker, no more flights than
+        // there are places are computed before the worker's other connections go on.
+        tokio::task::yield_now().await;
+        place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::clients::{Clients, Standing};
+
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_client_with_many_handshakes_waiting_delays_another_by_one() {
+        let clients = Clients::new();
+        let of = |last: u8| clients.of([192, 0, 2, last].into(), Standing::Ordinary);
+        let (greedy, honest) = (of(1), of(2));
+        let handshakes = Handshakes::new(1);
+        let taken = handshakes.places.try_take();
+        let mut first = pin!(handshakes.take(Some(&greedy)));
+        let mut second = pin!(handshakes.take(Some(&greedy)));
+        let mut third = pin!(handshakes.take(Some(&honest)));
+        assert!(poll(first.as_mut()).is_pending() && poll(second.as_mut()).is_pending());
+        assert!(poll(third.as_mut()).is_pending());
+        assert_eq!(handshakes.waiting(), 3);
+        drop(taken);
+        // Outside of a runtime a yield ends with the next poll.
+        let until_ready = |mut future: std::pin::Pin<&mut dyn Future<Output = Permit>>| {
+            let mut context = Context::from_waker(Waker::noop());
+            (0..3).find_map(|_| match future.as_mut().poll(&mut context) {
+                Poll::Ready(place) => Some(place),
+                Poll::Pending => None,
+            })
+        };
+        let place = until_ready(first.as_mut());
+        assert!(place.is_some(), "it asked first");
+        assert!(poll(second.as_mut()).is_pending(), "it is among those that wait now");
+        drop(place);
+        let place = until_ready(third.as_mut());
+        assert!(place.is_some(), "the second of the first client asked for a place later");
+        drop(place);
+        assert!(until_ready(second.as_mut()).is_some());
+        assert_eq!(handshakes.waiting(), 0);
+    }
+
+    #[test]
+    fn a_handshake_that_gives_up_waiting_gives_its_turn_back() {
+        let clients = Clients::new();
+        let account = clients.of([192, 0, 2, 1].into(), Standing::Ordinary);
+        let handshakes = Handshakes::new(1);
+        let taken = handshakes.places.try_take();
+        {
+            let mut waiting = pin!(handshakes.take(Some(&account)));
+            assert!(poll(waiting.as_mut()).is_pending());
+        }
+        assert_eq!(handshakes.waiting(), 0);
+        drop(taken);
+        assert!(handshakes.places.try_take().is_some());
+        assert!(poll(pin!(account.handshake_turn())).is_ready());
+    }
+}

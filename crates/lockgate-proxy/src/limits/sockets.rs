@@ -1,0 +1,236 @@
+//! Sockets towards endpoints: how many the process may have, and how many of them a client may use while they are scarce.
+//!
+//! Idle ones count as well, and give way: which, a worker chooses (`upstream::slots`).
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use super::{Counted, Limit, Permit};
+use crate::clients::Account;
+use crate::clock::{Clock, Pulse};
+
+/// Sockets that the streams of a client may use, or wait for, however many others have: so many connections a browser makes over
+/// HTTP/1.1.
+const FEW: usize = 6;
+
+/// The places for sockets towards endpoints, for the process.
+#[derive(Debug)]
+pub struct Sockets {
+    places: Limit,
+    /// Sockets that no request uses now; one cell for each worker.
+    idle: Box<[Idle]>,
+    /// For a place.
+    waiting: AtomicUsize,
+    /// Of those that wait for a place, those for which no idle one was chosen to give way.
+    asked: AtomicUsize,
+    /// For a client's share.
+    sharing: AtomicUsize,
+    waited: AtomicU64,
+    gave_way: AtomicU64,
+    preempted: AtomicU64,
+    shares: AtomicU64,
+    workers: Arc<[Arc<Pulse>]>,
+}
+
+/// On a cache line of its own: its worker writes it with every request.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Idle(AtomicUsize);
+
+/// One socket that a stream of a client uses; dropping it ends that.
+#[derive(Debug)]
+pub struct Share(Arc<Account>);
+
+impl Share {
+    /// Counts one more for the client, whatever its share is.
+    pub fn count(account: &Arc<Account>) -> Self {
+        account.sockets.add(1);
+        Self(Arc::clone(account))
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.0.sockets.remove(1);
+        self.0.freed();
+    }
+}
+
+impl Sockets {
+    /// Allows `size` at once; `workers` are woken where idle ones are to give way.
+    pub fn new(size: usize, workers: &Arc<[Arc<Pulse>]>) -> Self {
+        Self {
+            places: Limit::new(size),
+            idle: workers.iter().map(|_| Idle::default()).collect(),
+            waiting: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            sharing: AtomicUsize::new(0),
+            waited: AtomicU64::new(0),
+            gave_way: AtomicU64::new(0),
+            preempted: AtomicU64::new(0),
+            shares: AtomicU64::new(0),
+            workers: Arc::clone(workers),
+        }
+    }
+
+    /// How many there may be.
+    pub fn size(&self) -> usize {
+        self.places.size()
+    }
+
+    /// How many there are, idle ones among them.
+    pub fn open(&self) -> usize {
+        self.places.used()
+    }
+
+    /// How many no request uses.
+    pub fn idle(&self) -> usize {
+        self.idle.iter().map(|idle| idle.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many requests and relays wait for one, for a place or for their client's share.
+    pub fn waiting(&self) -> usize {
+        self.wanted() + self.sharing.load(Ordering::Relaxed)
+    }
+
+    /// How many wait for a place: idle ones give way to these. A client at its share is not served sooner by them.
+    pub fn wanted(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// Counts one that waits until what is returned is dropped.
+    pub fn wait(&self) -> Counted<'_> {
+        Counted::one(&self.waiting)
+    }
+
+    /// How many have waited for one, for want of a place or of a share.
+    pub fn waited(&self) -> [u64; 2] {
+        [&self.waited, &self.shares].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// How many idle ones were closed because their places were wanted.
+    pub fn gave_way(&self) -> u64 {
+        self.gave_way.load(Ordering::Relaxed)
+    }
+
+    /// Counts `count` idle ones that were closed for others.
+    pub fn give_way(&self, count: usize) {
+        self.gave_way.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// How many were taken from exchanges that stood still.
+    pub fn preempted(&self) -> u64 {
+        self.preempted.load(Ordering::Relaxed)
+    }
+
+    /// Counts `count` exchanges that were ended for others.
+    pub fn preempt(&self, count: usize) {
+        self.preempted.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// Notes how many of a worker's sockets are idle.
+    pub fn rest(&self, worker: usize, idle: usize) {
+        if let Some(cell) = self.idle.get(worker) {
+            cell.0.store(idle, Ordering::Relaxed);
+        }
+    }
+
+    /// Wants an idle one to give way for one more that waits.
+    pub fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many idle ones are to give way.
+    pub fn asked(&self) -> usize {
+        // Some that have asked may have got a place otherwise.
+        self.asked.load(Ordering::SeqCst).min(self.wanted())
+    }
+
+    /// Chooses one that is to give way: whoever has it closes it. So no more are closed than are wanted, whatever the number of
+    /// workers that look.
+    pub fn choose(&self) -> bool {
+        let left = |asked: usize| asked.min(self.wanted()).checked_sub(1);
+        self.asked.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_ok()
+    }
+
+    /// Wakes the workers to close idle ones.
+    pub fn wake(&self) {
+        self.workers.iter().for_each(|worker| worker.ask());
+    }
+
+    /// A place now, or none; what waits already is not overtaken.
+    pub fn try_take(&self) -> Option<Permit> {
+        self.places.try_take()
+    }
+
+    /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve` is called: to close an idle one.
+    pub async fn take(&self, clock: &Clock, mut relieve: impl FnMut()) -> Permit {
+        let _waiting = Counted::one(&self.waiting);
+        self.waited.fetch_add(1, Ordering::Relaxed);
+        self.ask();
+        let mut place = pin!(self.places.take());
+        let mut tick = pin!(clock.next_tick());
+        let mut asked = false;
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(place) = place.as_mut().poll(cx) {
+                    return Poll::Ready(place);
+                }
+                if !std::mem::replace(&mut asked, true) {
+                    relieve();
+                } else if tick.as_mut().poll(cx).is_ready() {
+                    tick.set(clock.next_tick());
+                    // Others may have got the places that were left for it.
+                    self.asked.fetch_max(1, Ordering::SeqCst);
+                    asked = false;
+                } else {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Whether a stream of a client may use one more. The client's share is as much as is left for others: what is free, and what is idle. One
+    /// client alone gets half of all, each of `n` that want more gets one of `n + 1` parts, and as much remains for the next
+    /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no stream waits for that. A few
+    /// are in the share of every client, also when all places are taken: it then waits for a place, as clients of HTTP/1 do.
+    fn may_use(&self, account: &Account) -> bool {
+        let used = account.sockets.now();
+        let free = self.places.size() - self.places.used();
+        used < FEW.min(self.places.size() / 16) || used < free || used < free + self.idle()
+    }
+
+    /// One more socket for a stream of a client, where the share allows that now and no other stream of the client waits for it.
+    pub fn try_share(&self, account: &Arc<Account>) -> Option<Share> {
+        (!account.waits_for_share() && self.may_use(account)).then(|| Share::count(account))
+    }
+
+    /// Waits until a client's share allows it one more, in the order in which the client asked.
+    pub async fn share(&self, account: &Arc<Account>, clock: &Clock) -> Share {
+        let _waiting = Counted::one(&self.sharing);
+        self.shares.fetch_add(1, Ordering::Relaxed);
+        let turn = account.share_turn().await;
+        while !self.may_use(account) {
+            let mut freed = pin!(account.until_freed());
+            freed.as_mut().enable();
+            // What was freed before that is seen now.
+            if self.may_use(account) {
+                break;
+            }
+            // What other clients free is seen with the tick.
+            let mut tick = pin!(clock.next_tick());
+            poll_fn(|cx| match freed.as_mut().poll(cx) {
+                Poll::Pending => tick.as_mut().poll(cx),
+                ready => ready,
+            })
+            .await;
+        }
+        let share = Share::count(account);
+        drop(turn);
+        share
+    }
+}

@@ -1,0 +1,290 @@
+//! What gives way where the memory of the process runs out: what waits, what is let go of, and whose connections end.
+//!
+//! How much is in use, `lockgate_net::memory` counts. A connection is charged with what its tasks have allocated and not
+//! freed. What would grow asks [`room`] first; a tick in which too much is in use cuts the largest clients.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use lockgate_net::memory::{self, Level};
+
+use crate::clock::{Clock, Cut, Guard, Waiting, Watch};
+use crate::limits;
+
+/// Milliseconds without a byte after which a connection may be cut that waits for somebody else than its client.
+const STILL: u64 = 2_000;
+/// What a connection must hold to be worth cutting.
+const WORTH: usize = 4 * 1024;
+
+/// A part of what a connection does, which charges that with what it takes.
+pub struct Weighed<F> {
+    watch: Rc<Watch>,
+    part: Pin<Box<F>>,
+}
+
+/// Charges the connection of `watch` with what `part` is and takes.
+pub fn weighed<F: Future>(watch: Rc<Watch>, part: Pin<Box<F>>) -> Weighed<F> {
+    watch.takes(size_of::<F>().cast_signed());
+    Weighed { watch, part }
+}
+
+impl<F: Future> Future for Weighed<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let before = memory::mark();
+        let polled = self.part.as_mut().poll(cx);
+        self.watch.takes(memory::mark() - before);
+        polled
+    }
+}
+
+impl<F> Drop for Weighed<F> {
+    fn drop(&mut self) {
+        self.watch.takes(-size_of::<F>().cast_signed());
+    }
+}
+
+/// Waits until there is memory for something new, under the phase of `guard`.
+///
+/// # Errors
+/// When the connection is cut first.
+pub async fn room(guard: &Guard) -> Result<(), Cut> {
+    while memory::level() == Level::Full {
+        // It holds little yet, and is refused when it has waited for too long: it is not cut for others.
+        guard.watch().waits(Waiting::ForPlace);
+        guard.within(guard.clock().next_tick()).await?;
+        guard.watch().waits(Waiting::Otherwise);
+    }
+    Ok(())
+}
+
+/// Why a connection may be cut; the first are cut first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// Its client is waited for, and nothing moves.
+    Stalled,
+    /// Nothing has moved for a while, whoever is waited for.
+    Still,
+    /// Its client is waited for, and is slow.
+    Slow,
+}
+
+/// A connection that may be cut.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    place: usize,
+    standing: Standing,
+    client: Option<IpAddr>,
+    held: usize,
+}
+
+/// Cuts connections that together hold `excess` bytes, as far as there are some: those of clients that hold most, and of
+/// a client the largest. `spared` are clients that are never cut for this. Says how many were cut. What those hold that are
+/// cut already comes back without it.
+pub(crate) fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAddr>) -> bool) -> usize {
+    let now = clock.now();
+    let mut watches = Vec::new();
+    // A stream's client is waited for: then its connection's is.
+    clock.each(|watch| {
+        if let (Some(connection), Waiting::ForRoom) = (watch.stream_of.get(), watch.waiting()) {
+            connection.stalled_at.set(now);
+        }
+    });
+    let (mut candidates, mut leaving) = (Vec::new(), 0usize);
+    clock.each_shared(|watch| {
+        let client = watch.client.get().map(limits::client);
+        let held = watch.held.get().unsigned_abs();
+        if watch.is_cut() {
+            leaving = leaving.saturating_add(held);
+        }
+        if held < WORTH
+            || watch.is_cut()
+            || watch.waiting() == Waiting::ForPlace
+            || spared(watch.client.get())
+        {
+            return;
+        }
+        let waited = watch.waiting().is_for_client() || watch.stalled_at.get() == now;
+        let standing = match watch.still_for(now) {
+            still if waited && still > 0 => Standing::Stalled,
+            still if still >= STILL => Standing::Still,
+            _ if waited => Standing::Slow,
+            _ => return,
+        };
+        candidates.push(Candidate { place: watches.len(), standing, client, held });
+        watches.push(Rc::clone(watch));
+    });
+    let chosen = choose(candidates, excess.saturating_sub(leaving));
+    for &place in &chosen {
+        if let Some(watch) = watches.get(place) {
+            watch.cut(Cut::Memory);
+        }
+    }
+    chosen.len()
+}
+
+/// The places of those to be cut. None of a client that holds less than its part, as if there were one more: what it holds would
+/// not help, and it may be the one that waits.
+fn choose(mut candidates: Vec<Candidate>, excess: usize) -> Vec<usize> {
+    let mut clients: HashMap<Option<IpAddr>, usize> = HashMap::new();
+    for candidate in &candidates {
+        *clients.entry(candidate.client).or_default() += candidate.held;
+    }
+    let part = clients.values().sum::<usize>() / (clients.len() + 1);
+    candidates.retain(|candidate| clients.get(&candidate.client).is_some_and(|held| *held > part));
+    let largest = |candidate: &Candidate| {
+        let client = clients.get(&candidate.client).copied().unwrap_or(0);
+        (candidate.standing, std::cmp::Reverse((client, candidate.held)))
+    };
+    candidates.sort_by_key(largest);
+    let freed = Cell::new(0usize);
+    let enough = |candidate: &Candidate| freed.replace(freed.get().saturating_add(candidate.held)) < excess;
+    candidates.iter().take_while(|candidate| enough(candidate)).map(|candidate| candidate.place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Pulse;
+
+    fn candidates(all: &[(Standing, u8, usize)]) -> Vec<Candidate> {
+        let candidate = |(place, &(standing, client, held)): (usize, &(Standing, u8, usize))| Candidate {
+            place,
+            standing,
+            client: Some(IpAddr::from([192, 0, 2, client])),
+            held,
+        };
+        all.iter().enumerate().map(candidate).collect()
+    }
+
+    #[test]
+    fn the_client_that_holds_most_is_cut_first() {
+        use Standing::Stalled;
+        let all = candidates(&[(Stalled, 1, 50), (Stalled, 2, 30), (Stalled, 2, 10), (Stalled, 2, 20)]);
+        assert_eq!(choose(all.clone(), 1), [1]);
+        assert_eq!(choose(all.clone(), 60), [1, 3, 2]);
+        assert_eq!(choose(all.clone(), 61), [1, 3, 2, 0]);
+        assert_eq!(choose(all, 1_000).len(), 4);
+    }
+
+    #[test]
+    fn stalled_clients_are_cut_before_slow_ones() {
+        let all = [(Standing::Slow, 1, 50), (Standing::Still, 2, 40), (Standing::Stalled, 3, 40)];
+        assert_eq!(choose(candidates(&all), 1_000), [2, 1, 0]);
+        assert_eq!(choose(candidates(&all), 0), [0; 0]);
+    }
+
+    #[test]
+    fn clients_that_hold_less_than_their_part_are_never_cut_for_memory() {
+        use Standing::{Slow, Stalled};
+        let all = candidates(&[(Slow, 1, 50), (Stalled, 2, 10), (Slow, 1, 20)]);
+        assert_eq!(choose(all, 1_000), [0, 2]);
+        let equal: Vec<_> = (1..=100).map(|client| (Stalled, client, 10)).collect();
+        assert_eq!(
+            choose(candidates(&equal), 10_000).len(),
+            100,
+            "the part of each is less than what it holds"
+        );
+    }
+
+    #[test]
+    fn trusted_clients_are_never_cut_for_memory() {
+        let clock = Clock::new(Pulse::new());
+        let guards = [1, 2].map(|client| {
+            let guard = clock.watch();
+            guard.watch().client.set(Some(IpAddr::from([192, 0, 2, client])));
+            guard.watch().waits(Waiting::ForRoom);
+            guard.watch().held.set(1 << 20);
+            guard
+        });
+        let spared = |ip| ip == Some(IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(relieve(&clock, usize::MAX, spared), 1);
+        assert_eq!(guards.each_ref().map(|guard| guard.watch().is_cut()), [false, true]);
+        assert_eq!(relieve(&clock, usize::MAX, spared), 0, "none is cut twice");
+    }
+
+    #[test]
+    fn what_a_cut_connection_still_holds_costs_no_other_its_life() {
+        let clock = Clock::new(Pulse::new());
+        let guards = [1, 2].map(|_| {
+            let guard = clock.watch();
+            guard.watch().waits(Waiting::ForRoom);
+            guard.watch().held.set(1 << 20);
+            guard
+        });
+        assert_eq!(relieve(&clock, 1 << 20, |_| false), 1);
+        assert_eq!(relieve(&clock, 1 << 20, |_| false), 0, "it has not ended yet");
+        assert_eq!(relieve(&clock, 2 << 20, |_| false), 1);
+        drop(guards);
+    }
+
+    #[test]
+    fn a_connection_of_http2_is_cut_for_what_its_streams_wait_for() {
+        let clock = Clock::new(Pulse::new());
+        let (connection, stream) = (clock.watch(), clock.watch());
+        connection.watch().held.set(1 << 20);
+        assert_eq!(relieve(&clock, 1, |_| false), 0);
+        assert!(stream.watch().stream_of.set(connection.shared()).is_ok());
+        stream.watch().waits(Waiting::ForRoom);
+        assert_eq!(relieve(&clock, 1, |_| false), 1);
+        assert!(connection.watch().is_cut() && !stream.watch().is_cut());
+    }
+
+    #[test]
+    fn a_connection_of_many_requests_that_dial_holds_what_a_fresh_one_holds() {
+        let clock = Clock::new(Pulse::new());
+        let held_after = |exchanges: usize| {
+            let guard = clock.watch();
+            let (own, mut pool) = (memory::Charge::new(memory::Kind::Coding, 1_000), Vec::new());
+            let mut within = true;
+            // Each takes something for itself, dials, and leaves the connection to its endpoint with the worker.
+            let task = std::future::poll_fn(|_| {
+                let _ = &own;
+                within = !within;
+                if within {
+                    guard.watch().rests();
+                } else {
+                    pool.push(memory::Charge::new(memory::Kind::Kernel, 5_000));
+                }
+                Poll::<()>::Pending
+            });
+            let mut task = Box::pin(weighed(guard.shared(), Box::pin(task)));
+            let cx = &mut Context::from_waker(std::task::Waker::noop());
+            (0..2 * exchanges).for_each(|_| assert!(task.as_mut().poll(cx).is_pending()));
+            guard.watch().held.get()
+        };
+        assert_eq!(held_after(10_000), held_after(1));
+    }
+
+    #[test]
+    fn a_connection_is_charged_with_what_its_parts_keep() {
+        let clock = Clock::new(Pulse::new());
+        let guard = clock.watch();
+        let mut kept = None;
+        let task = std::future::poll_fn(|_| match kept.take() {
+            None => {
+                kept = Some(memory::Charge::new(memory::Kind::Coding, 1_000));
+                Poll::Pending
+            }
+            Some(charge) => {
+                drop(charge);
+                Poll::Ready(())
+            }
+        });
+        let size = size_of_val(&task).cast_signed();
+        let mut task = Box::pin(weighed(guard.shared(), Box::pin(task)));
+        let cx = &mut Context::from_waker(std::task::Waker::noop());
+        let mut held = || {
+            let _ = task.as_mut().poll(cx);
+            guard.watch().held.get() - size
+        };
+        assert_eq!([held(), held()], [1_000, 0]);
+        drop(task);
+        assert_eq!(guard.watch().held.get(), 0);
+    }
+}

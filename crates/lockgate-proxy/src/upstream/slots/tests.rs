@@ -1,0 +1,311 @@
+//! Several workers in threads of their own, with few places: never more sockets than there may be, and none that waits is forgotten.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+use crate::clients::{Clients, Connected, Standing};
+use crate::clock::Pulse;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn patient() -> Patience {
+    Patience::new(HOUR)
+}
+
+/// Idle sockets of one worker, which are nothing but their places.
+#[derive(Default)]
+struct Idle(RefCell<VecDeque<(u64, Slot)>>);
+
+impl Keeper for Idle {
+    fn oldest(&self) -> Option<u64> {
+        self.0.borrow().front().map(|(since, _)| *since)
+    }
+
+    fn close_oldest(&self) {
+        self.0.borrow_mut().pop_front();
+    }
+}
+
+/// Runs `work` in a worker of its own, until it ends.
+fn worker<F>(
+    process: &Arc<Sockets>,
+    number: usize,
+    pulse: &Arc<Pulse>,
+    work: impl FnOnce(Rc<Slots>, Rc<Clock>, Rc<Idle>) -> F,
+) where
+    F: Future<Output = ()> + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().build_local(Default::default()).unwrap();
+    runtime.block_on(async {
+        let (slots, clock) = (Slots::new(Arc::clone(process), number), Clock::new(Arc::clone(pulse)));
+        let idle = Rc::<Idle>::default();
+        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
+        let (pulse, answering, ticking) = (Arc::clone(pulse), Rc::clone(&slots), Rc::clone(&clock));
+        let ticks = tokio::task::spawn_local(async move {
+            loop {
+                pulse.next().await;
+                answering.answer(&ticking);
+                if pulse.take_tick() {
+                    ticking.tick(|_| {});
+                }
+            }
+        });
+        work(slots, clock, idle).await;
+        ticks.abort();
+    });
+}
+
+/// Ticks every worker until `done`.
+fn ticking(pulses: &[Arc<Pulse>], done: &AtomicUsize) {
+    while done.load(Ordering::SeqCst) < pulses.len() {
+        pulses.iter().for_each(|pulse| pulse.nudge());
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn an_idle_socket_of_another_worker_gives_way_to_a_request_that_waits() {
+    let pulses = [Pulse::new(), Pulse::new()];
+    let process = Arc::new(Sockets::new(1, &Arc::from(pulses.to_vec())));
+    let (filled, tell) = std::sync::mpsc::channel();
+    let done = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let (process, pulses, done) = (&process, &pulses, &done);
+        scope.spawn(move || {
+            worker(process, 0, &pulses[0], move |slots, clock, idle| async move {
+                let slot = slots.try_take().unwrap();
+                slot.rests();
+                idle.0.borrow_mut().push_back((clock.now(), slot));
+                filled.send(()).unwrap();
+                while !idle.0.borrow().is_empty() {
+                    clock.next_tick().await;
+                }
+            });
+            done.fetch_add(1, Ordering::SeqCst);
+        });
+        tell.recv().unwrap();
+        assert_eq!((process.open(), process.idle()), (1, 1));
+        scope.spawn(move || {
+            worker(process, 1, &pulses[1], |slots, clock, _| async move {
+                let guard = clock.watch();
+                assert!(slots.try_take().is_none());
+                assert!(slots.take(&guard, &patient()).await.is_ok());
+            });
+            done.fetch_add(1, Ordering::SeqCst);
+        });
+        ticking(pulses, done);
+    });
+    assert_eq!((process.open(), process.idle(), process.gave_way(), process.waiting()), (0, 0, 1, 0));
+}
+
+/// Runs `work` in a worker that ticks only when it is told to.
+fn alone<F: Future<Output = ()>>(work: impl FnOnce(Rc<Clock>) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build_local(Default::default()).unwrap();
+    runtime.block_on(async { work(Clock::new(Pulse::new())).await });
+}
+
+/// Polls what is waited for once, in vain.
+async fn waits<F: Future>(mut future: Pin<&mut F>) {
+    assert!(poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_pending())).await);
+}
+
+#[test]
+fn of_many_workers_with_idle_sockets_as_many_give_way_as_are_wanted() {
+    const WORKERS: usize = 4;
+    let pulses: Vec<_> = (0..=WORKERS).map(|_| Pulse::new()).collect();
+    let process = Arc::new(Sockets::new(3 * WORKERS, &Arc::from(pulses)));
+    alone(|clock| async move {
+        let workers: Vec<_> = (0..WORKERS).map(|number| Slots::new(Arc::clone(&process), number)).collect();
+        let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
+        for (since, (slots, idle)) in workers.iter().zip(&idle).cycle().take(3 * WORKERS).enumerate() {
+            let slot = slots.try_take().unwrap();
+            slot.rests();
+            idle.0.borrow_mut().push_back((since as u64, slot));
+        }
+        for (slots, idle) in workers.iter().zip(&idle) {
+            slots.register(Rc::downgrade(idle) as Weak<dyn Keeper>);
+        }
+        let (last, patience) = (Slots::new(Arc::clone(&process), WORKERS), patient());
+        let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
+        for (wanted, guard) in guards.iter().enumerate() {
+            let mut place = pin!(last.take(guard, &patience));
+            waits(place.as_mut()).await;
+            assert_eq!(process.asked(), 1);
+            workers.iter().for_each(|slots| slots.answer(&clock));
+            assert_eq!((process.asked(), process.gave_way()), (0, wanted as u64 + 1));
+            // It has its place, and nothing gives way for it any more.
+            held.push(place.await.unwrap());
+            workers.iter().for_each(|slots| slots.answer(&clock));
+        }
+        assert_eq!((process.gave_way(), process.idle(), process.open()), (2, 3 * WORKERS - 2, 3 * WORKERS));
+        // One that no longer waits leaves no wish behind.
+        let gone = clock.watch();
+        waits(pin!(last.take(&gone, &patience))).await;
+        workers.iter().for_each(|slots| slots.answer(&clock));
+        assert_eq!((process.asked(), process.waiting(), process.gave_way()), (0, 0, 2));
+    });
+}
+
+/// A client at its share is not served sooner by what others keep.
+#[test]
+fn requests_that_wait_for_their_clients_share_leave_the_idle_sockets_of_others_alone() {
+    let process = Arc::new(Sockets::new(4, &Arc::from([Pulse::new()])));
+    alone(|clock| async move {
+        let (slots, idle) = (Slots::new(Arc::clone(&process), 0), Rc::<Idle>::default());
+        slots.register(Rc::downgrade(&idle) as Weak<dyn Keeper>);
+        let clients = Clients::new();
+        let connected = Connected::new(clients.of([192, 0, 2, 1].into(), Standing::Ordinary));
+        let more = || slots.try_share(Some(connected.account())).ok().zip(slots.try_take());
+        let mut held: Vec<_> = std::iter::from_fn(more).collect();
+        assert_eq!(held.len(), 2, "half of all");
+        let others = slots.try_take().unwrap();
+        others.rests();
+        idle.0.borrow_mut().push_back((0, others));
+        let (guard, patience) = (clock.watch(), patient());
+        let mut share = pin!(slots.share(connected.account(), &guard, &patience));
+        waits(share.as_mut()).await;
+        assert!(process.waiting() == 1 && !slots.are_wanted(), "the next socket may be kept as well");
+        slots.answer(&clock);
+        assert_eq!((process.idle(), process.gave_way()), (1, 0));
+        held.pop();
+        assert!(share.await.is_ok());
+    });
+}
+
+#[test]
+fn keepers_of_clients_that_have_left_are_forgotten() {
+    let slots = Slots::new(Arc::new(Sockets::new(1, &Arc::from([]))), 0);
+    let stays = Rc::<Idle>::default();
+    slots.register(Rc::downgrade(&stays) as Weak<dyn Keeper>);
+    for _ in 0..10_000 {
+        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn Keeper>);
+    }
+    assert!(slots.keepers.borrow().len() < 16);
+    assert!(slots.keepers.borrow()[0].upgrade().is_some());
+}
+
+/// `queue.wait` is for all waits of a request together.
+#[test]
+fn what_was_waited_for_a_share_is_missing_for_a_socket() {
+    let process = Arc::new(Sockets::new(1, &Arc::from([Pulse::new()])));
+    alone(|clock| async move {
+        let slots = Slots::new(Arc::clone(&process), 0);
+        let (held, guard, patience) = (slots.try_take().unwrap(), clock.watch(), patient());
+        let began = clock.now();
+        let mut place = Box::pin(slots.take(&guard, &patience));
+        waits(place.as_mut()).await;
+        while clock.now() < began + 5 {
+            clock.tick(|_| {});
+        }
+        drop(held);
+        assert!(place.await.is_ok());
+        let waited = Duration::from_millis(clock.now() - began);
+        assert_eq!(patience.left(), HOUR - waited);
+        // Nothing is left: the next wait ends with the next tick.
+        let (held, spent) = (slots.try_take().unwrap(), Patience::new(Duration::ZERO));
+        let mut place = Box::pin(slots.take(&guard, &spent));
+        waits(place.as_mut()).await;
+        clock.tick(|_| {});
+        assert!(matches!(place.await, Err(DialError::Exhausted(_))));
+        drop(held);
+    });
+}
+
+#[test]
+fn sockets_never_exceed_the_limit_and_every_wait_ends() {
+    const PLACES: usize = 7;
+    const TASKS: usize = 40;
+    let pulses: Vec<_> = (0..4).map(|_| Pulse::new()).collect();
+    let process = Arc::new(Sockets::new(PLACES, &Arc::from(pulses.clone())));
+    let (clients, open, done) = (Clients::new(), Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for (number, pulse) in pulses.iter().enumerate() {
+            let (process, clients, open, done) = (&process, Arc::clone(&clients), Arc::clone(&open), &done);
+            scope.spawn(move || {
+                worker(process, number, pulse, move |slots, clock, idle| async move {
+                    let tasks = (0..TASKS).map(|task| {
+                        let (slots, clock, idle) = (Rc::clone(&slots), Rc::clone(&clock), Rc::clone(&idle));
+                        let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
+                        tokio::task::spawn_local(async move {
+                            let client = [192, 0, 2, (task % 3) as u8].into();
+                            let connected = Connected::new(clients.of(client, Standing::Ordinary));
+                            let guard = clock.watch();
+                            for turn in 0..30 {
+                                let share = match slots.try_share(Some(connected.account())) {
+                                    Ok(share) => share,
+                                    Err(account) => {
+                                        Some(slots.share(account, &guard, &patient()).await.unwrap())
+                                    }
+                                };
+                                let kept = idle.0.borrow_mut().pop_back();
+                                let slot = match kept {
+                                    Some((_, slot)) => slot,
+                                    None => slots.take(&guard, &patient()).await.unwrap(),
+                                };
+                                slot.works();
+                                assert!(open.fetch_add(1, Ordering::SeqCst) < PLACES, "one too many");
+                                // Others have their turn meanwhile, and some are given up.
+                                for _ in 0..(task + turn) % 4 {
+                                    tokio::task::yield_now().await;
+                                }
+                                open.fetch_sub(1, Ordering::SeqCst);
+                                if turn % 3 > 0 && !slots.are_wanted() {
+                                    slot.rests();
+                                    idle.0.borrow_mut().push_back((clock.now(), slot));
+                                }
+                                drop(share);
+                            }
+                        })
+                    });
+                    for task in tasks.collect::<Vec<_>>() {
+                        task.await.unwrap();
+                    }
+                    idle.0.borrow_mut().clear();
+                });
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        ticking(&pulses, &done);
+    });
+    assert_eq!((process.open(), process.idle(), process.waiting(), clients.count()), (0, 0, 0, 0));
+}
+
+#[test]
+fn each_greedy_client_leaves_as_much_as_it_has_and_the_shares_end_with_the_scarcity() {
+    let process = Arc::new(Sockets::new(60, &Arc::from([])));
+    let slots = Slots::new(Arc::clone(&process), 0);
+    let clients = Clients::new();
+    let connected: Vec<_> = (1..=5)
+        .map(|last| Connected::new(clients.of([192, 0, 2, last].into(), Standing::Ordinary)))
+        .collect();
+    let mut held: Vec<Vec<_>> = (0..5).map(|_| Vec::new()).collect();
+    let mut grow = || {
+        for _ in 0..60 {
+            for (client, held) in connected.iter().zip(&mut held) {
+                if let Ok(share) = slots.try_share(Some(client.account()))
+                    && let Some(slot) = slots.try_take()
+                {
+                    held.push((share, slot));
+                }
+            }
+        }
+    };
+    grow();
+    // A sixth of all for each of five, and as much for the next.
+    assert!(connected.iter().all(|client| client.account().sockets.now() == 10));
+    assert_eq!(process.open(), 50);
+    let trusted = clients.of([192, 0, 2, 9].into(), Standing::Exempt);
+    assert!(matches!(slots.try_share(Some(&trusted)), Ok(None)), "it is not held to any");
+    held.drain(1..).for_each(drop);
+    let alone = connected[0].account();
+    let more: Vec<_> =
+        std::iter::from_fn(|| slots.try_share(Some(alone)).ok().zip(slots.try_take())).collect();
+    assert_eq!(more.len(), 20, "alone it may have half");
+}

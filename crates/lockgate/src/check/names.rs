@@ -1,0 +1,85 @@
+//! Names of endpoints, looked up once: one without an address is a warning, as it may have one later.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use lockgate_config::{At, Code, Config, EndpointAddr, Report, ValueSource};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How long all look-ups together may take: a name server that is down must not hold up a check.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How many names are looked up at once.
+const AT_ONCE: usize = 64;
+
+/// Adds a warning for each name that has no address.
+pub(super) fn doubt(config: &Config, report: &mut Report) {
+    let names = names(config);
+    if names.is_empty() {
+        return;
+    }
+    // Without a runtime nothing is found out, which is no mistake of the configuration.
+    let Ok(runtime) =
+        tokio::runtime::Builder::new_current_thread().max_blocking_threads(AT_ONCE).enable_all().build()
+    else {
+        return;
+    };
+    let answers = runtime.block_on(look_up(names.keys().cloned()));
+    // getaddrinfo cannot be interrupted.
+    runtime.shutdown_background();
+    for ((host, port), at) in names {
+        let why = match answers.get(&(host.clone(), port)) {
+            Some(Ok(())) => continue,
+            Some(Err(why)) => why.clone(),
+            None => format!("no answer within {} s", PATIENCE.as_secs()),
+        };
+        let cure =
+            "correct the name, or see to it that it resolves: it is looked up again while Lockgate runs";
+        report.push_at(Code::Unresolved, &at, format!("{host} has no address now"), why, cure);
+    }
+}
+
+type Name = (String, u16);
+
+/// Every name that is looked up while running, and where it was written first.
+fn names(config: &Config) -> BTreeMap<Name, At> {
+    let endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints).map(|one| (&one.addr, &one.at));
+    let values = config.values.iter().filter_map(|value| match &value.source {
+        ValueSource::Url(url) => Some((&url.addr, &value.at)),
+        ValueSource::File(_) => None,
+    });
+    let mut names = BTreeMap::new();
+    for (addr, at) in endpoints.chain(values) {
+        if let EndpointAddr::Name { host, port } = addr {
+            names.entry((host.clone(), *port)).or_insert_with(|| at.clone());
+        }
+    }
+    names
+}
+
+/// What came in time: an address, or why there is none.
+async fn look_up(names: impl Iterator<Item = Name>) -> BTreeMap<Name, Result<(), String>> {
+    let mut asked = JoinSet::new();
+    for name in names {
+        asked.spawn(async move {
+            let found = tokio::net::lookup_host((name.0.as_str(), name.1)).await;
+            let found = found.map(|mut addresses| addresses.next());
+            let answer = match found {
+                Ok(Some(_)) => Ok(()),
+                Ok(None) => Err("the answer is empty".to_owned()),
+                Err(error) => Err(error.to_string()),
+            };
+            (name, answer)
+        });
+    }
+    let mut answers = BTreeMap::new();
+    let all = async {
+        while let Some(Ok((name, answer))) = asked.join_next().await {
+            answers.insert(name, answer);
+        }
+    };
+    // What has not come by then is told as that.
+    let _ = timeout(PATIENCE, all).await;
+    answers
+}

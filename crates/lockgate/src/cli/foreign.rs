@@ -1,0 +1,65 @@
+//! Commands and options that other servers have: what to do with Lockgate instead.
+//!
+//! A word that means the same here is an alias of ours (`validate`, `-f`, `-T`); these mean nothing yet.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+const RELOAD: &str = "the configuration is read at start only, in this version: run `lockgate check -c FILE`, then \
+    `systemctl restart lockgate`.\n`systemctl reload lockgate` (HUP) reads the certificates again and checks the file.";
+const STOP: &str = "run `systemctl stop lockgate`, or send TERM to the process: open connections may finish until \
+    `drain.deadline`.";
+const START: &str =
+    "`lockgate run -c FILE` serves in the foreground; `systemctl start lockgate` starts the service.";
+const STATUS: &str = "run `systemctl status lockgate`, or set `metrics = \"127.0.0.1:9090\"` and ask \
+    http://127.0.0.1:9090/ready, /top and /metrics.";
+const REOPEN: &str =
+    "send USR1 to the process (`systemctl kill -s USR1 lockgate`): it opens its access logs again.";
+const FORMAT: &str =
+    "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
+const ADAPT: &str = "there is one form of the configuration, TOML: docs/config.md has every key with an example, and \
+    `lockgate check -c FILE` finds mistakes.";
+
+/// The words and what to do instead.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["reload", "graceful", "hup"], RELOAD),
+    (&["restart"], RELOAD),
+    (&["stop", "quit", "shutdown", "kill", "graceful-stop"], STOP),
+    (&["start", "daemon", "server"], START),
+    (&["status", "stats", "ps"], STATUS),
+    (&["reopen", "rotate", "logrotate"], REOPEN),
+    (&["fmt", "format"], FORMAT),
+    (&["adapt", "convert", "import"], ADAPT),
+];
+
+/// The advice for a command, or for the word of `-s`.
+pub(super) fn advice(word: &str) -> Option<&'static str> {
+    COMMANDS.iter().find(|(words, _)| words.contains(&word)).map(|(_, advice)| *advice)
+}
+
+/// The error for `-s SIGNAL`, which nginx has.
+pub(super) fn signal(word: &str) -> clap::Error {
+    let text = match advice(word) {
+        Some(advice) => advice.to_owned(),
+        None => "`-s` sends no signal: use `systemctl kill -s SIGNAL lockgate`. TERM stops, HUP reads certificates again, \
+                 USR1 opens the access logs again."
+            .to_owned(),
+    };
+    error(&format!("-s {word}"), &text)
+}
+
+/// The error in the place of clap's, where a command of another server was typed.
+pub(super) fn instead(found: clap::Error) -> clap::Error {
+    let typed = match (found.kind(), found.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) => word.clone(),
+        _ => return found,
+    };
+    match advice(&typed) {
+        Some(advice) => error(&typed, advice),
+        None => found,
+    }
+}
+
+fn error(typed: &str, advice: &str) -> clap::Error {
+    let text = format!("Lockgate has no `{typed}`: {advice}\n");
+    clap::Error::raw(ErrorKind::InvalidSubcommand, text)
+}

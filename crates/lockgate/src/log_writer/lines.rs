@@ -1,0 +1,85 @@
+//! Whole lines to a target that may be slow or fail, for the threads that write logs.
+//!
+//! Says what was lost; does not count it.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// Whole lines to a target that may fail in the middle of one.
+#[derive(Debug)]
+pub(crate) struct Lines<W> {
+    pub(super) out: W,
+    /// Bytes in the file, as far as we know.
+    pub(super) size: u64,
+    /// The last thing written was not the end of a line.
+    torn: bool,
+}
+
+/// Why lines were lost, and how many.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) lost: u64,
+    pub(crate) error: io::Error,
+}
+
+impl<W: Write> Lines<W> {
+    pub(crate) fn new(out: W, size: u64) -> Self {
+        Self { out, size, torn: false }
+    }
+
+    /// Writes a buffer of whole lines. After a failure in the middle of a line the next buffer starts with a line
+    /// feed, so that the half line spoils no whole one. A line of which a part was written is lost too.
+    pub(crate) fn write(&mut self, lines: &[u8]) -> Result<(), Failure> {
+        if self.torn {
+            self.write_all(b"\n").map_err(|(_, error)| Failure { lost: count_lines(lines), error })?;
+        }
+        self.write_all(lines).map_err(|(rest, error)| Failure { lost: count_lines(rest), error })
+    }
+
+    /// As `io::Write::write_all`, but says what was not written.
+    fn write_all<'a>(&mut self, bytes: &'a [u8]) -> Result<(), (&'a [u8], io::Error)> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.out.write(rest) {
+                Ok(0) => return Err((rest, ErrorKind::WriteZero.into())),
+                Ok(n) => {
+                    let (written, left) = rest.split_at(n);
+                    self.torn = !written.ends_with(b"\n");
+                    self.size = self.size.saturating_add(n as u64);
+                    rest = left;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err((rest, error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
+}
+
+/// A file whose writes wait even when its descriptor does not: a FIFO opened by us, or standard output that shares
+/// its open file with somebody who made it non-blocking.
+#[derive(Debug)]
+pub(crate) struct Patient(pub(crate) File);
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(&self.0, PollFlags::OUT)], None)?;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,114 @@
+//! `lockgate demo`: a site over HTTPS and HTTP/2 with a folder of files and an application of two endpoints, a relay, and
+//! metrics, with everything that they need built in.
+
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::Context;
+
+use super::{Scratch, quote, run};
+use crate::echo_app::{self, Preface};
+use crate::print::out;
+use crate::supervisor::Running;
+
+/// The page of the site.
+const PAGE: &str = include_str!("demo.html");
+
+/// Where the demo listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Demo {
+    /// The site.
+    pub(crate) listen: SocketAddr,
+    /// The relay.
+    pub(crate) relay: SocketAddr,
+    /// The metrics.
+    pub(crate) metrics: SocketAddr,
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// When the temporary files or the sockets of the applications cannot be made.
+pub(crate) fn demo(demo: &Demo) -> anyhow::Result<ExitCode> {
+    let scratch = Scratch::new().context("temporary directory")?;
+    let (cert, key) = scratch.certificate()?;
+    let root = scratch.0.join("www");
+    std::fs::create_dir(&root)
+        .and_then(|()| std::fs::write(root.join("index.html"), PAGE))
+        .context("page")?;
+    let first = application(&scratch, "app-1.sock", "application 1 of 2", Preface::None)?;
+    let second = application(&scratch, "app-2.sock", "application 2 of 2", Preface::None)?;
+    let relayed =
+        application(&scratch, "relayed.sock", "the application behind the relay", Preface::ProxyHeader)?;
+    let socket = |path: &PathBuf| quote(&format!("unix:{}", path.display()));
+    let file = |path: &PathBuf| quote(&path.to_string_lossy());
+    let tls = format!("tls = {{ cert = {}, key = {} }}", file(&cert), file(&key));
+    let site = quote(&format!(":{}", demo.listen.port()));
+    let config = format!(
+        "metrics = {metrics}\n\n\
+         [pool.app]\nendpoints = [{first}, {second}]\nhealth = \"/health\"\n\n\
+         # HTTPS and HTTP/2: a folder of files, and the application below /api/\n\
+         [site.{site}]\nlisten = [{address}]\n{tls}\nroot = {root}\n\n\
+         [site.{site}.path.\"/api/*\"]\nproxy = \"pool:app\"\n\n\
+         # TLS off and bytes on, with the client's address in a PROXY header\n\
+         [tcp.{relay}]\n{tls}\nproxy = {relayed}\nproxy_protocol = \"v2\"\n",
+        metrics = quote(&demo.metrics.to_string()),
+        first = socket(&first),
+        second = socket(&second),
+        address = quote(&demo.listen.ip().to_string()),
+        root = file(&root),
+        relay = quote(&demo.relay.to_string()),
+        relayed = socket(&relayed),
+    );
+    Ok(run(&config, "demo", |running| print_invitation(running, &config)))
+}
+
+/// Starts an application on a Unix socket of its own, and says where that is.
+fn application(
+    scratch: &Scratch,
+    socket: &str,
+    name: &'static str,
+    preface: Preface,
+) -> anyhow::Result<PathBuf> {
+    let path = scratch.0.join(socket);
+    let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
+    thread::Builder::new().name("echo-app".into()).spawn(move || serve(listener, name, preface))?;
+    Ok(path)
+}
+
+fn serve(listener: UnixListener, name: &'static str, preface: Preface) {
+    let served = listener.set_nonblocking(true).and_then(|()| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            echo_app::serve(tokio::net::UnixListener::from_std(listener)?, name, preface).await;
+            Ok(())
+        })
+    });
+    if let Err(error) = served {
+        eprintln!("lockgate: the built-in application does not run: {error}");
+    }
+}
+
+fn print_invitation(running: &Running, config: &str) {
+    // Relays come before sites.
+    let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else { return };
+    out!("This is Lockgate. Every request, and every connection of the relay, is a line of JSON below.");
+    out!("Try, in another terminal:\n");
+    let line = |command: String, what: &str| out!("  {command:<68}  # {what}");
+    line(format!("curl -k https://{site}/"), "a page from a folder, over HTTP/2");
+    line(format!("curl -k https://{site}/api/hello"), "one of two endpoints: ask again");
+    line(format!("curl -k --http1.1 --data anything https://{site}/api/echo"), "the same over HTTP/1.1");
+    line(format!("curl -k https://{relay}/hello"), "a relay: TLS off, PROXY header on");
+    line(format!("curl http://{metrics}/metrics http://{metrics}/top"), "what it counts");
+    line(format!("lockgate load --insecure -d 5s https://{site}/api/hello"), "what it takes\n");
+    out!("The configuration that this runs:\n");
+    for line in config.lines() {
+        out!("  {line}");
+    }
+    out!(
+        "\nWrite your own: docs/config.md, then `lockgate check -v FILE` and `lockgate run FILE`. Ctrl-C ends this.\n"
+    );
+}

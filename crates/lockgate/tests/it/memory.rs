@@ -1,0 +1,325 @@
+//! The memory of the process as a budget: clients that ask for much and take nothing are cut, and others are served.
+
+use std::any::Any;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::LazyLock;
+
+use lockgate_testkit::h2::Peer;
+use lockgate_testkit::h2::frame::setting;
+use lockgate_testkit::{
+    Http, Lockgate, Origin, Serving, Signal, Tls, Wire, bytes, eventually, server_config,
+};
+use rustls::Connection;
+
+use crate::files::Www;
+use crate::scene::{NAME, Site, lockgate, text};
+
+/// Clients that take nothing: each is worth some 60 KB at first.
+const CROWD: usize = 250;
+/// As many more where the kernel may take much of what they send.
+const MOST: usize = 4 * CROWD;
+/// What the process may keep for later when all have left.
+const KEPT: f64 = 6e6;
+/// Little more than the process has by itself.
+const LIMITS: &str = "limits = { memory = \"24MB\" }\n";
+const REQUEST: &str = "GET /big HTTP/1.1\r\nHost: app.test\r\n\r\n";
+
+/// A folder with one file that no buffer takes, and one that any does.
+fn www() -> Www {
+    let www = Www::with(&[("small", "served")]);
+    std::fs::File::create(www.path("big")).unwrap().set_len(64 << 20).unwrap();
+    www
+}
+
+fn files(www: &Www, more: &str) -> String {
+    format!("{LIMITS}[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nroot = \"{}\"\n{more}\n", www.root.display())
+}
+
+/// An origin that answers each connection without end, and reads no more than a head.
+fn endless() -> Serving {
+    Origin::tcp().serve(answer_without_end)
+}
+
+fn answer_without_end(client: &mut (impl Read + Write)) {
+    let _ = client.read(&mut [0; 4096]);
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000000000\r\n\r\n";
+    let _ = client.write_all(head.as_bytes());
+    while client.write_all(&NOISE).is_ok() {}
+}
+
+/// Letters at random, more than any coding remembers: what is compressed of them is not much shorter.
+static NOISE: LazyLock<Vec<u8>> =
+    LazyLock::new(|| bytes(14, 4 << 20).into_iter().map(|byte| b'a' + byte % 26).collect());
+
+/// What is counted, but for what was only measured.
+fn counted(gate: &Lockgate) -> f64 {
+    ["heap", "coding", "kernel"].iter().map(|kind| gate.sample("lockgate_memory_bytes", &[kind])).sum()
+}
+
+/// From another address than those that are in the way.
+fn honest() -> IpAddr {
+    [127, 0, 0, 9].into()
+}
+
+/// Has a crowd come of which nobody reads: some are cut, the log says why, `serves` holds meanwhile, and when all have
+/// left nothing of it is held.
+fn survives(gate: &Lockgate, join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
+    survives_up_to(CROWD, gate, join, serves);
+}
+
+/// The same where the crowd grows up to `most` until memory is full.
+fn survives_up_to(most: usize, gate: &Lockgate, mut join: impl FnMut() -> Box<dyn Any>, serves: impl Fn()) {
+    serves();
+    let before = counted(gate);
+    let mut crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
+    // How much the kernel takes, on whichever side, is not always the same: more come until memory is full.
+    eventually("some are cut", || {
+        let cut = gate.sample("lockgate_memory_cut_total", &[]) > 0.5;
+        if !cut && crowd.len() < most && gate.sample("lockgate_memory_level", &[]) < 1.5 {
+            crowd.extend((0..CROWD / 10).map(|_| join()));
+        }
+        cut.then_some(())
+    });
+    serves();
+    let is_cut = |line: &serde_json::Value| line["cause"] == "limit" && line["detail"] == "memory";
+    let line = gate.line("one that was cut", is_cut);
+    assert_eq!((&line["side"], &line["client"]), (&"lockgate".into(), &"127.0.0.1".into()), "{line}");
+    drop(crowd);
+    eventually("all is given back", || (counted(gate) < before + KEPT).then_some(()));
+    eventually("nobody is left", || (gate.sample("lockgate_connections", &[]) < 0.5).then_some(()));
+    serves();
+}
+
+fn get(to: SocketAddr, path: &str) {
+    let mut client = Http::over(Wire::connect_from(honest(), to));
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n"));
+    let answer = client.answer();
+    assert_eq!((answer.status(), answer.text()), (200, "served"));
+}
+
+#[test]
+fn tls_clients_that_read_no_file_are_cut_for_memory() {
+    let (www, site) = (www(), Site::new());
+    let gate = lockgate().workers(2).start(&files(&www, &format!("tls = {{ cert = \"{}\" }}", site.cert)));
+    let config = site.client().build();
+    let to = gate.address();
+    let join = || -> Box<dyn Any> {
+        let mut client = Tls::connect(&config, Wire::connect_narrow(to), NAME).unwrap();
+        client.send(REQUEST);
+        client.flush();
+        Box::new(client)
+    };
+    survives(&gate, join, || {
+        let mut client = Tls::connect(&config, Wire::connect_from(honest(), to), NAME).unwrap();
+        client.send("GET /small HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n");
+        assert!(client.rest().ends_with(b"served"));
+    });
+}
+
+#[test]
+fn http2_streams_that_nobody_reads_are_cut_for_memory() {
+    let www = www();
+    let gate = lockgate().workers(2).start(&files(&www, "protocols = [\"h2c\", \"http1\"]"));
+    let to = gate.address();
+    let join = || -> Box<dyn Any> {
+        let mut peer = Peer::over(Wire::connect_narrow(to));
+        peer.hello(&[(setting::INITIAL_WINDOW_SIZE, u32::MAX >> 1)]);
+        peer.window_update(0, (u32::MAX >> 1) - 65_535);
+        // Each with few: many of one connection are refused, and then none would be cut.
+        (0..4).for_each(|at| peer.get(2 * at + 1, "/big"));
+        Box::new(peer)
+    };
+    survives(&gate, join, || get(to, "/small"));
+}
+
+#[test]
+fn plain_clients_that_read_no_answer_are_cut_for_memory() {
+    let (www, origin) = (www(), endless());
+    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&files(&www, &more));
+    let to = gate.address();
+    let join = || -> Box<dyn Any> {
+        let mut client = Wire::connect_narrow(to);
+        client.send(REQUEST);
+        Box::new(client)
+    };
+    survives(&gate, join, || get(to, "/small"));
+}
+
+/// Clients that read none of an endless answer that is made by `keys`, and whose head has `field`.
+fn survives_readers_of_none(keys: &str, field: &str) {
+    let www = www();
+    let gate = lockgate().start(&files(&www, &format!("[site.\":0\".path.\"/big\"]\n{keys}")));
+    let to = gate.address();
+    let ask = || {
+        let mut client = Wire::connect_narrow(to);
+        client.send("GET /big HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: zstd\r\n\r\n");
+        client
+    };
+    let head = Http::over(ask()).head();
+    assert!(head.contains(field), "{head}");
+    let join = || -> Box<dyn Any> { Box::new(ask()) };
+    survives(&gate, join, || get(to, "/small"));
+}
+
+#[test]
+fn clients_that_read_no_answer_compressed_by_zstd_are_cut_for_memory() {
+    let origin = endless();
+    survives_readers_of_none(
+        &format!("proxy = \"{}\"\ncompress = true", origin.address()),
+        "Content-Encoding: zstd\r\n",
+    );
+}
+
+#[test]
+fn clients_that_read_no_answer_changed_by_rewrite_body_are_cut_for_memory() {
+    let origin = endless();
+    let rules = "rewrite_body = [{ text = \"some\", with = \"more\" }]";
+    survives_readers_of_none(
+        &format!("proxy = \"{}\"\n{rules}", origin.address()),
+        "Transfer-Encoding: chunked\r\n",
+    );
+}
+
+#[test]
+fn clients_that_read_no_answer_of_an_endpoint_behind_tls_are_cut_for_memory() {
+    let site = Site::new();
+    let (config, ca) = (server_config(&site.issued, None), site.folder.write("ca.pem", site.authority.pem()));
+    let origin = Origin::tcp().serve(move |wire| {
+        if let Ok(Tls { session: Connection::Server(mut session), mut wire }) =
+            Tls::accept(&config, wire.another())
+        {
+            answer_without_end(&mut rustls::Stream::new(&mut session, &mut wire));
+        }
+    });
+    let tls = format!("tls = {{ name = \"{NAME}\", ca = \"{}\" }}", text(&ca));
+    survives_readers_of_none(
+        &format!("proxy = {{ to = \"{}\", {tls} }}", origin.address()),
+        "Content-Length: 1000000000000\r\n",
+    );
+}
+
+#[test]
+fn relays_to_clients_that_read_nothing_are_cut_for_memory() {
+    let (www, origin) = (www(), endless());
+    let relay = format!("[tcp.\"127.0.0.2:0\"]\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&files(&www, &relay));
+    let (sites, relays) = (gate.at("127.0.0.1:0"), gate.at("127.0.0.2:0"));
+    let join = || -> Box<dyn Any> {
+        let mut client = Wire::connect_narrow(relays);
+        client.send("anything");
+        Box::new(client)
+    };
+    survives(&gate, join, || get(sites, "/small"));
+}
+
+#[test]
+fn uploads_that_no_endpoint_takes_are_cut_for_memory() {
+    // Its connections wait to be accepted for ever.
+    let (www, deaf) = (www(), Origin::tcp());
+    let more = format!("[site.\":0\".path.\"/up\"]\nproxy = \"{}\"\n", deaf.address());
+    let gate = lockgate().start(&files(&www, &more));
+    let to = gate.address();
+    let piece = [b'x'; 128 * 1024];
+    let join = || -> Box<dyn Any> {
+        let mut client = Wire::connect(to);
+        client.send("PUT /up HTTP/1.1\r\nHost: app.test\r\nContent-Length: 1000000000\r\n\r\n");
+        // The kernel takes all of it, on whichever side, unless the client is cut first.
+        let _ = client.write_all(&piece);
+        Box::new(Resets(Some(client)))
+    };
+    survives_up_to(MOST, &gate, join, || get(to, "/small"));
+}
+
+/// A client that resets its connection when it leaves: a close alone is not seen by who waits for the endpoint.
+struct Resets(Option<Wire>);
+
+impl Drop for Resets {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            client.reset();
+        }
+    }
+}
+
+#[test]
+fn trusted_peers_are_not_cut_for_memory() {
+    let (www, origin) = (www(), endless());
+    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&("trusted = [\"127.0.0.1\"]\n".to_owned() + &files(&www, &more)));
+    let to = gate.address();
+    let mut trusted = Wire::connect_narrow(to);
+    trusted.send(REQUEST);
+    let stranger = || {
+        let mut client = Wire::connect_from([127, 0, 0, 2].into(), to);
+        client.send(REQUEST);
+        client
+    };
+    let _crowd: Vec<_> = (0..CROWD).map(|_| stranger()).collect();
+    let is_cut = |line: &serde_json::Value| line["cause"] == "limit" && line["detail"] == "memory";
+    gate.line("one that was cut", is_cut);
+    let port = trusted.local_address().port();
+    assert!(gate.lines().iter().all(|line| line["client_port"] != port));
+    trusted.expect("HTTP/1.1 200 OK\r\n");
+}
+
+#[test]
+fn while_memory_is_scarce_answers_are_not_compressed() {
+    let www = www();
+    www.write("text.txt", "many words ".repeat(2_000));
+    let (gate, origin) = (lockgate(), endless());
+    let more = format!(
+        "compress = true\n[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\ncompress = false\n",
+        origin.address()
+    );
+    let gate = gate.start(&files(&www, &more));
+    let to = gate.address();
+    let coding = || {
+        let ask =
+            "GET /text.txt HTTP/1.1\r\nHost: app.test\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n";
+        let mut client = Http::over(Wire::connect_from(honest(), to));
+        client.send(ask);
+        client.answer().field("content-encoding").map(str::to_owned)
+    };
+    assert_eq!(coding().as_deref(), Some("gzip"));
+    let mut crowd = Vec::new();
+    while gate.sample("lockgate_memory_level", &[]) < 0.5 {
+        let mut client = Wire::connect_narrow(to);
+        client.send(REQUEST);
+        crowd.push(client);
+        assert!(crowd.len() < 10 * CROWD, "memory is never scarce");
+    }
+    // Forms that were made before are sent as long as they are kept: a tick later nothing is.
+    eventually("what was kept is let go", || coding().is_none().then_some(()));
+}
+
+#[test]
+fn memory_is_measured_and_cut_for_while_a_drain_goes_on() {
+    let (www, origin) = (www(), endless());
+    let more = format!("[site.\":0\".path.\"/big\"]\nproxy = \"{}\"\n", origin.address());
+    let gate = lockgate().start(&("drain = { delay = \"1h\" }\n".to_owned() + &files(&www, &more)));
+    gate.signal(Signal::TERM);
+    gate.says("draining");
+    let join = || {
+        let mut client = Wire::connect_narrow(gate.address());
+        client.send(REQUEST);
+        client
+    };
+    let crowd: Vec<_> = (0..CROWD).map(|_| join()).collect();
+    gate.says("memory is full");
+    eventually("some are cut", || (gate.sample("lockgate_memory_cut_total", &[]) > 0.5).then_some(()));
+    drop(crowd);
+    gate.says("there is enough memory again");
+}
+
+#[test]
+fn the_start_says_how_much_memory_there_may_be_and_why() {
+    let www = www();
+    let gate = lockgate().start(&files(&www, ""));
+    let ready = gate.says("ready");
+    assert_eq!((&ready["memory"], &ready["memory_by"]), (&24_000_000.into(), &"limits.memory".into()));
+    assert_eq!(gate.sample("lockgate_memory_limit_bytes", &[]) as u64, 24_000_000);
+    let unbounded = lockgate().start(&files(&www, "").replace("\"24MB\"", "\"off\""));
+    assert!(!unbounded.metrics().contains("lockgate_memory_limit_bytes"));
+}
