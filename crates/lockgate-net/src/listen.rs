@@ -12,7 +12,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{Domain, SockAddr, SockFilter, SockRef, Type};
@@ -284,12 +283,6 @@ impl Listener {
     /// When the runtime is shutting down.
     pub async fn ready(&self) -> io::Result<Waiting<'_>> {
         Ok(Waiting { guard: self.fd.readable().await? })
-    }
-
-    /// Whether a connection waits now, as the kernel says.
-    pub fn has_one(&self) -> bool {
-        let mut polled = [PollFd::new(&self.fd, PollFlags::IN)];
-        poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Lets no new connection begin, while those that have begun can still be accepted: closing a listener resets

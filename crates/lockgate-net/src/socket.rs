@@ -15,6 +15,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use tokio::io::Interest;
@@ -31,6 +32,17 @@ pub enum Family {
     Tcp,
     /// A connection over a Unix socket.
     Unix,
+}
+
+/// What the other end of a connection has done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerState {
+    /// It may send and receive.
+    Open,
+    /// It sends no more.
+    Ended,
+    /// It has reset the connection, or the connection is lost.
+    Reset,
 }
 
 /// A connected, non-blocking stream socket, registered with the worker's runtime.
@@ -342,6 +354,16 @@ impl Socket {
     /// Whether all was read, and the end with it, as far as that is known without a call.
     pub fn has_ended(&self) -> bool {
         self.ended.get()
+    }
+
+    /// What the peer has done with the connection, read or not, as the kernel says.
+    pub fn peer(&self) -> PeerState {
+        let mut polled = [PollFd::new(&self.fd, PollFlags::RDHUP)];
+        match poll(&mut polled, Some(&Timespec::default())) {
+            Ok(1) if polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => PeerState::Reset,
+            Ok(1) => PeerState::Ended,
+            _ => PeerState::Open,
+        }
     }
 
     /// Completes when the peer's bytes, or its end, can be read.

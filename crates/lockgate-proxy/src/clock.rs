@@ -136,6 +136,8 @@ pub enum Waiting {
     ForBody,
     /// The client, to take what is held for it.
     ForRoom,
+    /// The client, to close: the connection is over.
+    ForClose,
     /// A place that others have: a socket towards an endpoint, or one of what an endpoint takes at once.
     ForPlace,
     /// The streams of the connection, each of which is watched by itself.
@@ -147,7 +149,7 @@ pub enum Waiting {
 impl Waiting {
     /// Whether the client is waited for.
     pub fn is_for_client(self) -> bool {
-        matches!(self, Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom)
+        matches!(self, Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose)
     }
 }
 

@@ -47,6 +47,8 @@ pub struct WorkerCells {
     pub relays: Vec<relay::RelayCells>,
     /// Turns in which accepting failed for want of descriptors or memory.
     pub accept_failures: Counter,
+    /// Connections that clients had given up before there was a place for them.
+    pub abandoned: Counter,
     /// Connections that were cut because memory had run out.
     pub memory_cut: Counter,
     /// Requests and handshakes that were refused for the same reason.
@@ -150,6 +152,11 @@ pub fn write(text: &mut Text, shards: &Shards<WorkerCells>, listeners: &[String]
         "Turns in which accepting failed for want of descriptors or memory.",
     );
     family.sample(&[], shards.counter(|cells| &cells.accept_failures));
+    text.counter(
+        "lockgate_connections_abandoned_total",
+        "Connections that clients had given up before there was a place for them.",
+    )
+    .sample(&[], shards.counter(|cells| &cells.abandoned));
     text.counter("lockgate_memory_cut_total", "Connections that were cut because memory had run out.")
         .sample(&[], shards.counter(|cells| &cells.memory_cut));
     text.counter(

@@ -1,18 +1,92 @@
-//! Which exchanges end for others where sockets towards endpoints run out: those that stand still, of the clients that have most.
+//! What ends for others where places run out: connections of clients, and exchanges that use a socket towards an endpoint.
 //!
-//! A client whose answers stay unread, whose bodies never end or whose endpoint hangs would else keep all others waiting. A
-//! client with no more than its part of the exchanges loses none, and nor does one whose exchanges move.
+//! Those that wait for nothing go first, then those that stand still, of the clients that have more than their part. A client whose
+//! answers stay unread, whose bodies never end or whose endpoint hangs would else keep all others waiting. What moves goes on.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use crate::clients::Account;
+use crate::clients::{Account, Connected};
 use crate::clock::{Clock, Cut, Waiting, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 pub(crate) const STILL: u64 = 2_000;
+/// Of the connections that may go first, an eighth are closed at once where one is wanted, and no more than this: looking for
+/// them costs as much for one.
+const CLOSED_AT_ONCE: usize = 32;
+
+/// Which connections that wait for nothing are closed for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Those that have done so for a while.
+    Long,
+    /// Those since a moment ago, too.
+    Any,
+}
+
+/// Why a connection is closed for others; the first of these go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    /// Its client has more than its part, and it has waited for nothing for a while, or is only to be closed by the client.
+    GreedyRests,
+    /// Its client has more than its part, and it is not open yet.
+    GreedyOpens,
+    /// It has waited for nothing for a while, or for the client to close it.
+    Rests,
+    /// Its client has more than its part, and it is under way and stands still.
+    GreedyStands,
+    /// Its client has more than its part, and it waits for nothing since a moment ago.
+    GreedyIdles,
+    /// It waits for nothing since a moment ago, as a connection does that was just made.
+    Idles,
+}
+
+impl Reason {
+    /// Of a connection that has waited or stood still for so many milliseconds.
+    fn of(waiting: Waiting, millis: u64, is_greedy: bool, idle: Idle) -> Option<Self> {
+        let is_still = millis >= STILL;
+        match waiting {
+            Waiting::ForRequest | Waiting::ForClose if is_still && !is_greedy => Some(Self::Rests),
+            Waiting::ForClose => is_greedy.then_some(Self::GreedyRests),
+            Waiting::ForRequest if is_greedy => {
+                Some(if is_still { Self::GreedyRests } else { Self::GreedyIdles })
+            }
+            Waiting::ForRequest => (idle == Idle::Any).then_some(Self::Idles),
+            Waiting::ForOpening => is_greedy.then_some(Self::GreedyOpens),
+            Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom => {
+                (is_greedy && is_still).then_some(Self::GreedyStands)
+            }
+            Waiting::ForPlace | Waiting::ForStreams | Waiting::ForTunnel => None,
+        }
+    }
+}
+
+/// Closes connections of one worker where `wanted` are, and says how many. Of those with one reason those go first whose client
+/// has most, and of these the longest there. A client with more than `part` has more than its part.
+pub(crate) fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: Idle) -> usize {
+    let now = clock.now();
+    let first = Cell::new(0);
+    let order = |watch: &Watch| {
+        let waiting = watch.waiting();
+        let millis = match waiting {
+            // Whatever it still sends.
+            Waiting::ForRequest | Waiting::ForClose => now.saturating_sub(watch.since()),
+            _ => watch.still_for(now),
+        };
+        // Accounts are read of those that may give way only: other workers write them.
+        Reason::of(waiting, millis, true, idle)?;
+        let account = watch.account.get().map(Connected::account);
+        let held = account.map_or(0, |account| account.connections.now());
+        let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
+        let reason = Reason::of(waiting, millis, is_greedy, idle)?;
+        first.set(first.get() + usize::from(reason <= Reason::GreedyOpens));
+        Some((reason, Reverse(held), watch.since()))
+    };
+    clock.make_room(order, |_| wanted.max((first.get() / 8).min(CLOSED_AT_ONCE)))
+}
 
 /// An exchange that uses a socket.
 struct Exchange {
@@ -106,17 +180,58 @@ mod tests {
         }
 
         /// Ends as many as `wanted` after `millis`; how many of each client are left.
-        fn left(&self, millis: u64, mut wanted: usize) -> Vec<usize> {
+        fn left(&self, millis: u64, mut wanted: usize) -> [usize; 3] {
             end_at(self.clock.now() + millis, &self.clock, || {
                 let more = wanted > 0;
                 wanted = wanted.saturating_sub(1);
                 more
             });
-            let lives = |client: u8| {
-                self.exchanges.iter().filter(|(of, guard)| *of == client && !guard.watch().is_cut()).count()
-            };
-            (1..=3).map(lives).collect()
+            self.lives()
         }
+
+        /// How many of each client have not ended.
+        fn lives(&self) -> [usize; 3] {
+            [1, 2, 3].map(|client| {
+                self.exchanges.iter().filter(|(of, guard)| *of == client && !guard.watch().is_cut()).count()
+            })
+        }
+    }
+
+    #[test]
+    fn connections_give_way_by_what_they_wait_for_and_what_their_client_has() {
+        let order = [
+            Reason::of(Waiting::ForClose, 0, true, Idle::Long),
+            Reason::of(Waiting::ForRequest, STILL, true, Idle::Long),
+            Reason::of(Waiting::ForOpening, 0, true, Idle::Long),
+            Reason::of(Waiting::ForClose, STILL, false, Idle::Long),
+            Reason::of(Waiting::ForRequest, STILL, false, Idle::Long),
+            Reason::of(Waiting::ForRoom, STILL, true, Idle::Long),
+            Reason::of(Waiting::ForRequest, 0, true, Idle::Long),
+            Reason::of(Waiting::ForRequest, 0, false, Idle::Any),
+        ];
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}");
+        for (waiting, millis, is_greedy) in [
+            (Waiting::ForRequest, STILL - 1, false),
+            (Waiting::ForClose, STILL - 1, false),
+            (Waiting::ForOpening, STILL, false),
+            (Waiting::ForBody, STILL, false),
+            (Waiting::ForBody, STILL - 1, true),
+            (Waiting::ForTunnel, STILL, true),
+        ] {
+            let reason = Reason::of(waiting, millis, is_greedy, Idle::Long);
+            assert_eq!(reason, None, "{waiting:?} for {millis} ms, greedy {is_greedy}");
+        }
+    }
+
+    #[test]
+    fn connections_of_the_client_that_has_most_give_way_first() {
+        let mut begun = Begun::new();
+        for client in [1, 2, 2, 2, 3, 3] {
+            begun.add(client, Standing::Ordinary, Waiting::ForOpening);
+        }
+        let close = |wanted| close_connections(&begun.clock, wanted, 1, Idle::Long);
+        assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
+        assert_eq!((close(9), begun.lives()), (4, [1, 0, 0]), "as it was when the look began");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! One worker: what its connections share, its tick, and its end.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -26,7 +25,7 @@ use tokio::sync::Notify;
 
 use crate::access_log::{Log, MaskIp};
 use crate::action::files;
-use crate::clients::{Clients, Connected};
+use crate::clients::Clients;
 use crate::clock::{Asked, Clock, Cut, Pulse, Waiting, Watch};
 use crate::limits::connections::Connections;
 use crate::limits::handshakes::Handshakes;
@@ -34,7 +33,7 @@ use crate::limits::sockets::Sockets;
 use crate::limits::{self, PerClient, Permit};
 use crate::metrics::WorkerCells;
 use crate::popular::{Popular, PopularSnapshot};
-use crate::preemption::STILL;
+use crate::preemption::{Idle, close_connections};
 use crate::request_id::RequestIds;
 use crate::upstream::{Pool, Slots, Upstream};
 
@@ -51,19 +50,6 @@ const TIDIED_EVERY: u64 = 1_000;
 const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
 const SPARE: usize = 64;
-/// Of the connections that wait for nothing, an eighth are closed at once where one is wanted, and no more than this: looking
-/// for them costs as much for one.
-const CLOSED_AT_ONCE: usize = 32;
-
-/// Which connections that wait for nothing are closed for others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Idle {
-    /// Those that have done so for a while.
-    Long,
-    /// Those since a moment ago, too.
-    Any,
-}
-
 /// What all workers share: settings that do not change, and the limits of the process.
 pub struct Shared {
     /// Connections of clients at once.
@@ -368,46 +354,16 @@ impl Worker {
         self.slots.answer(&self.clock);
     }
 
-    /// Closes connections of clients if there is any for which another client waits. Of clients that have more than their part of all
-    /// places go what has waited for nothing for a while, then what is not open yet; then what has waited for nothing of the
-    /// other clients; then, of those that have more again, what is under way and stands still; at last, where `which` has it, what
-    /// waits for nothing since a moment ago, as a connection does that was just made. Of one kind those go first whose client has
-    /// most, and of these the longest there.
-    fn make_room(&self, which: Idle) -> usize {
+    /// Closes connections of clients if another client waits for one of their places; says how many.
+    fn make_room(&self, idle: Idle) -> usize {
         let connections = &self.shared.connections;
-        let now = self.clock.now();
+        let (wanted, now) = (connections.wanted(), self.clock.now());
         // Looking costs as much as there are connections: several listeners that wait need not do it in one tick.
-        if connections.wanted() == 0 || self.none_at.get() == Some(now) {
+        if wanted == 0 || self.none_at.get() == Some(now) {
             return 0;
         }
         let part = connections.size() / (self.shared.clients.count() + 1);
-        let greedy = Cell::new(0);
-        let order = |watch: &Watch| {
-            let waiting = watch.waiting();
-            let idles = waiting == Waiting::ForRequest;
-            let rests = idles && now.saturating_sub(watch.since()) >= STILL;
-            let stands = || matches!(waiting, Waiting::Otherwise | Waiting::ForBody | Waiting::ForRoom);
-            let is_still = || stands() && watch.still_for(now) >= STILL;
-            if !idles && waiting != Waiting::ForOpening && !is_still() {
-                return None;
-            }
-            // Accounts are read of those that may give way only: other workers write them.
-            let account = watch.account.get().map(Connected::account);
-            let held = account.map_or(0, |account| account.connections.now());
-            let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
-            let class = match waiting {
-                _ if rests && is_greedy => 0,
-                Waiting::ForOpening if is_greedy => 1,
-                _ if rests => 2,
-                _ if idles && which == Idle::Any => 4,
-                _ if is_greedy => 3,
-                _ => return None,
-            };
-            greedy.set(greedy.get() + usize::from(class < 2));
-            Some((class, Reverse(held), watch.since()))
-        };
-        let count = |_| connections.wanted().max((greedy.get() / 8).min(CLOSED_AT_ONCE));
-        let closed = self.clock.make_room(order, count);
+        let closed = close_connections(&self.clock, wanted, part, idle);
         self.none_at.set((closed == 0).then_some(now));
         connections.give_way(closed);
         closed

@@ -374,6 +374,26 @@ impl Lockgate {
         kill_process(pid, signal).expect("the process is there");
     }
 
+    /// Does something while all its threads are stopped.
+    ///
+    /// # Panics
+    /// When it has ended, or a thread does not stop.
+    pub fn paused<T>(&self, done: impl FnOnce() -> T) -> T {
+        self.signal(Signal::STOP);
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
+        for thread in threads {
+            let path = thread.expect("Linux lists them").path().join("status");
+            eventually("a thread that is stopped", || {
+                // One that has ended is stopped, too.
+                let status = std::fs::read_to_string(&path).unwrap_or_else(|_| "State:\tT".to_owned());
+                status.contains("State:\tT").then_some(())
+            });
+        }
+        let result = done();
+        self.signal(Signal::CONT);
+        result
+    }
+
     /// Waits for its end.
     ///
     /// # Panics

@@ -91,15 +91,15 @@ impl Assembly {
         }
     }
 
-    /// Descriptors that each worker holds besides those of connections: its listeners, the alarm of its rates, and twice as many
-    /// as it keeps of the `files` that it serves.
+    /// Descriptors that each worker holds besides those of connections: its listeners, a connection at each that waits
+    /// for a place, the alarm of its rates, and twice as many as it keeps of the `files` that it serves.
     pub(crate) fn held_by_worker(&self, files: usize) -> usize {
         let is_files = |route: &Route| matches!(route.action, Action::Files(_));
         let serves = |planned: &Planned| {
             planned.listener.sites().is_some_and(|sites| sites.routes.iter().any(is_files))
         };
         let files = if self.listeners.iter().any(serves) { 2 * files } else { 0 };
-        self.listeners.len() + 1 + files
+        2 * self.listeners.len() + 1 + files
     }
 
     /// Every file that is read again when it changes.

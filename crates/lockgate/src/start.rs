@@ -92,6 +92,7 @@ pub(crate) fn start_workers(prepared: Prepared, file: Option<Arc<Configuration>>
         listeners: assembly.listeners.iter().map(|planned| ListenerCells::new(&planned.alpn)).collect(),
         relays: assembly.relays.iter().map(|_| RelayCells::default()).collect(),
         accept_failures: Counter::new(),
+        abandoned: Counter::new(),
         memory_cut: Counter::new(),
         memory_refused: Counter::new(),
         http: HttpCells::new(assembly.sites.len(), endpoints),

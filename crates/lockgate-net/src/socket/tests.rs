@@ -206,3 +206,17 @@ fn a_socket_that_was_bounded_while_memory_was_scarce_has_its_share_again_later()
         assert_eq!(shares.map(after), [32 * 1024, 16 * 1024, 32 * 1024], "its owner's limit holds");
     });
 }
+
+#[test]
+fn a_peer_is_open_until_it_ends_or_resets_the_connection() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        assert_eq!(near.peer(), PeerState::Open);
+        far.write_all(b"unread").unwrap();
+        far.shutdown(std::net::Shutdown::Write).unwrap();
+        assert_eq!(near.peer(), PeerState::Ended);
+        rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).unwrap();
+        drop(far);
+        assert_eq!(near.peer(), PeerState::Reset);
+    });
+}

@@ -1,7 +1,7 @@
 //! The accept loop of one listener in one worker.
 //!
-//! A place among the process's connections is taken before the connection is: past the limit, connections wait in
-//! the backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
+//! A connection takes a place among those of the process: past the limit, one waits here, the others in the backlog, and those that
+//! wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::listen::{self, Owner, Peer};
 use lockgate_net::memory::{self, Level};
-use lockgate_net::socket::Socket;
+use lockgate_net::socket::{PeerState, Socket};
 
 use super::Listener;
 use super::connection::Connection;
@@ -37,6 +37,8 @@ const TURN: Duration = Duration::from_millis(1);
 pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, listener: Arc<Listener>) {
     let warned = Cell::new(None);
     let mut turn = Turn::first();
+    // Whether connections have waited in the backlog for a place, and still do.
+    let mut crowded = false;
     while let Some(waiting) = unless_stopped(&worker, socket.ready()).await.and_then(Result::ok) {
         // What has no place in memory waits in the backlog, where it costs nothing.
         if memory::level() == Level::Full {
@@ -45,21 +47,24 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, place: usize, 
                 None => break,
             }
         }
-        let permit = match worker.shared.connections.try_take() {
-            Some(permit) => permit,
-            // What was ready before may have been accepted: no connection must give way for nothing.
-            None if !socket.has_one() => {
-                waiting.none();
-                continue;
-            }
-            None => match unless_stopped(&worker, worker.place()).await {
-                Some(permit) => permit,
-                None => break,
-            },
-        };
+        let permit = worker.shared.connections.try_take();
+        crowded |= permit.is_none();
         match next(&socket) {
-            Ok(Some((accepted, peer))) => start(&worker, place, &listener, accepted, peer, permit),
-            Ok(None) => waiting.none(),
+            // Of those that have waited in the backlog many are given up: each would take a place and a handshake from others.
+            Ok(Some((accepted, _))) if crowded && is_abandoned(&accepted, &listener) => {
+                worker.cells.abandoned.inc();
+            }
+            Ok(Some((accepted, peer))) => {
+                let permit = match permit {
+                    Some(permit) => permit,
+                    None => worker.place().await,
+                };
+                start(&worker, place, &listener, accepted, peer, permit);
+            }
+            Ok(None) => {
+                crowded = false;
+                waiting.none();
+            }
             Err(error) => {
                 drop(permit);
                 worker.cells.accept_failures.inc();
@@ -139,6 +144,15 @@ async fn unless_stopped<F: Future>(worker: &Worker, future: F) -> Option<F::Outp
 fn next(listener: &listen::Listener) -> io::Result<Option<(Socket, Peer)>> {
     let Some((fd, peer)) = listener.accept()? else { return Ok(None) };
     Ok(Some((Socket::accepted(fd, listener.family())?, peer)))
+}
+
+/// Whether the client has reset its connection, or ended it where it cannot have sent a request: under TLS.
+fn is_abandoned(accepted: &Socket, listener: &Listener) -> bool {
+    match accepted.peer() {
+        PeerState::Open => false,
+        PeerState::Ended => listener.tls.is_some(),
+        PeerState::Reset => true,
+    }
 }
 
 fn start(

@@ -84,7 +84,7 @@ enum Purpose<'l> {
 
 /// How a connection ended.
 pub(super) struct Ending {
-    cause: Cause,
+    pub(super) cause: Cause,
     side: Side,
     detail: Option<String>,
     /// Whether it is said even of a connection whose requests have their own lines.

@@ -31,10 +31,17 @@ use crate::upstream::{InFlight, Wire};
 /// How long a client that still sends is listened to after our last word. Many read an answer only when they have sent
 /// all of their body, however much that is.
 pub(super) const LINGER: Duration = Duration::from_secs(30);
-/// The same, of one that has fallen silent.
+/// The same, of one that has fallen silent, or was too slow before.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// What is read of it in one turn; then the worker's other connections have theirs.
 const LINGER_READS: usize = 16;
+
+impl Ending {
+    /// How long the client is listened to after its last answer.
+    pub(super) fn linger(&self) -> Duration {
+        if self.cause == Cause::TooSlow { SILENCE } else { LINGER }
+    }
+}
 
 /// What came of a connection that spoke HTTP.
 pub(super) enum Served {
@@ -83,7 +90,7 @@ impl Connection {
                     // Of who said that this was the last nothing more comes (RFC 9112 §9.6), but for TLS's own farewell.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
-                        self.linger(&mut down).await;
+                        self.linger(&mut down, &ending).await;
                     }
                     return Served::Over(ending);
                 }
@@ -189,19 +196,21 @@ impl Connection {
             self.guard.phase(LINGER);
             // Whether it arrives or not, the connection is over.
             let _ = deliver(down, &self.guard, &RequestHead::default(), &answer, &body, false).await;
-            self.linger(down).await;
+            let ending = Ending::new(fault.cause(), fault.side());
+            self.linger(down, &ending).await;
             let began = began.unwrap_or_else(Instant::now);
             self.unread(id, began, body.len() as u64, failure, sites);
-            return Err(Ending::new(fault.cause(), fault.side()));
+            return Err(ending);
         }
         Err(Ending::because(failure.cause, failure.side, failure.detail))
     }
 
     /// Sends what is left and waits for the client to close: closing with its bytes unread would reset the connection,
     /// and the reset could overtake the answer (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut Link) {
-        self.guard.phase(LINGER);
+    async fn linger(&self, down: &mut Link, ending: &Ending) {
+        self.guard.phase(ending.linger());
         self.guard.idle(SILENCE);
+        self.guard.watch().waits(Waiting::ForClose);
         let received = &self.guard.watch().meter.received;
         let Link { stream, writer, reader } = down;
         let mut finished = false;

@@ -460,7 +460,8 @@ impl Streams {
                         }
                         Next::End(_) => {}
                         Next::Request | Next::Close(_) if stream.is_over() => {}
-                        Next::Request | Next::Close(_) => boxed(|| outlast(&mut stream, &guard)).await,
+                        Next::Request => boxed(|| outlast(&mut stream, &guard, LINGER)).await,
+                        Next::Close(ending) => boxed(|| outlast(&mut stream, &guard, ending.linger())).await,
                     }
                 }
                 Err(refused) => boxed(|| open.0.refuse(&mut stream, &guard, refused, began)).await,
@@ -539,6 +540,7 @@ impl Streams {
     async fn linger(&self) {
         let guard = &self.connection.guard;
         guard.phase(FAREWELL);
+        guard.watch().waits(Waiting::ForClose);
         let mut reads = 0;
         let _ = guard
             .within(poll_fn(|cx| {
@@ -557,8 +559,8 @@ impl Streams {
 
 /// Takes what a client still sends when it has its answer. A reset that tells it to stop (RFC 9113 §8.1) comes with the answer
 /// or overtakes it in the client, and many then never read it.
-async fn outlast(stream: &mut Stream, guard: &Guard) {
-    guard.phase(LINGER);
+async fn outlast(stream: &mut Stream, guard: &Guard, limit: Duration) {
+    guard.phase(limit);
     guard.idle(SILENCE);
     stream.allow(u64::MAX);
     let received = &guard.watch().meter.received;

@@ -1,6 +1,6 @@
 //! Connections of clients: how many there may be at once, and how many are wanted by listeners that find no place.
 //!
-//! Does not choose which connections give way: see `worker`.
+//! Does not choose which connections give way: see `preemption`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -472,6 +472,7 @@ mod tests {
             relays: Vec::new(),
             listeners: Vec::new(),
             accept_failures: Counter::new(),
+            abandoned: Counter::new(),
             memory_cut: Counter::new(),
             memory_refused: Counter::new(),
             http: HttpCells::new(2, 1),

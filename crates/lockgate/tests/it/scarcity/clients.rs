@@ -1,5 +1,7 @@
 //! Places for clients: connections that wait for nothing give way, and handshakes that wait for their clients hold none.
 
+use std::io::Write as _;
+
 use http::Method;
 use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Lockgate, Origin, Wire, client_hello};
@@ -69,6 +71,34 @@ fn clients_that_have_said_nothing_give_way() {
     }
     let line = gate.line("one that gave way", |line| line["cause"] == "limit");
     assert_eq!(line["side"], "lockgate", "{line}");
+}
+
+#[test]
+fn a_connection_that_is_over_gives_way_though_its_client_goes_on_sending() {
+    let origin = Origin::tcp().answering(|_| OK.into());
+    let gate = crowded(1, &(plain_site(origin.address()) + "body = { max = \"10B\" }\n"));
+    let mut over = Wire::connect(gate.at("127.0.0.1:0"));
+    over.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+    over.expect("HTTP/1.1 413 ");
+    std::thread::scope(|scope| {
+        scope.spawn(|| while over.write_all(b"x").is_ok() {});
+        served(&mut stranger(&gate, "127.0.0.1:0", 9));
+    });
+    assert!(gate.sample(EVICTED, &[]) > 0.0);
+}
+
+#[test]
+fn none_gives_way_for_connections_that_were_given_up_in_the_backlog() {
+    let site = Site::new();
+    let origin = Origin::tcp().answering(|_| OK.into());
+    let gate = crowded(4, &(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
+    let mut idle: Vec<_> = (0..4).map(|_| Http::connect(gate.at("127.0.0.1:0"))).collect();
+    idle.iter_mut().for_each(served);
+    let hello = client_hello(&site.client().build(), NAME);
+    gate.paused(|| (0..20).for_each(|_| Wire::connect(gate.at("127.0.0.2:0")).send(&hello)));
+    gate.wait_for_sample("lockgate_connections_abandoned_total", &[], 20.0);
+    assert_eq!(gate.sample(EVICTED, &[]), 0.0);
+    idle.iter_mut().for_each(served);
 }
 
 #[test]
