@@ -360,7 +360,8 @@ impl Socket {
     pub fn peer(&self) -> PeerState {
         let mut polled = [PollFd::new(&self.fd, PollFlags::RDHUP)];
         match poll(&mut polled, Some(&Timespec::default())) {
-            Ok(1) if polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => PeerState::Reset,
+            // HUP alone: a Unix socket's peer has closed it, and what it has sent may be there.
+            Ok(1) if polled[0].revents().contains(PollFlags::ERR) => PeerState::Reset,
             Ok(1) => PeerState::Ended,
             _ => PeerState::Open,
         }
