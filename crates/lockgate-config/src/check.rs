@@ -206,7 +206,9 @@ impl Checker<'_> {
         let unknown = format!("no key is called `{name}` {place}");
         let later = format!("`{name}` is not in this version");
         let is_path = name.starts_with('/');
-        let meaning = newcomers::meaning(keys, name).filter(|_| !is_path);
+        // A key of the site behind the header of a path is no other name for itself.
+        let is_ours = |meaning: &Meaning| path == "site.*.path.*" && meaning.key() == Some(name);
+        let meaning = newcomers::meaning(keys, name).filter(|meaning| !is_path && !is_ours(meaning));
         let (code, message, why, cure) = match meaning {
             Some(Meaning::Write(cure)) => (Code::UnknownKey, unknown, "unknown key", cure.to_owned()),
             Some(Meaning::Later(cure)) => (Code::NotYet, later, "it will come later", cure.to_owned()),

@@ -100,7 +100,10 @@ fn read_in(path: &Path, env: &Environment) -> Result<Draft, Report> {
         Err(error) => {
             let mut report = Report::new();
             let message = format!("{} cannot be read", path.display());
-            let cure = "name another file with -c, or try `lockgate demo`, which needs none";
+            let cure = match error.kind() {
+                std::io::ErrorKind::InvalidData => "save the file as UTF-8",
+                _ => "name another file with -c, or try `lockgate demo`, which needs none",
+            };
             report.push(Code::FileUnreadable, message, error.to_string(), cure);
             Err(report)
         }

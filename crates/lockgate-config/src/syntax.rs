@@ -25,7 +25,14 @@ pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
         return Slip::default();
     }
     let (before, rest) = line.split_at(at.min(line.len()));
+    if let Some(slip) = invisible(line).or_else(|| separators(line, message)) {
+        return slip;
+    }
     let found = match line.trim_start() {
+        mark if ["<<<<<<<", "=======", ">>>>>>>"].iter().any(|sign| mark.starts_with(sign)) => {
+            let cure = "this is the mark of a merge conflict: keep one side, and remove the three marks";
+            Some(Slip { span: Some(0..line.len()), why: None, cure: cure.to_owned() })
+        }
         comment if comment.starts_with("//") || comment.starts_with("/*") || comment.starts_with("--") => {
             Slip::cured("a comment begins with #")
         }
@@ -41,6 +48,49 @@ pub(crate) fn slip(line: &str, at: usize, message: &str) -> Slip {
         _ => None,
     };
     found.or_else(|| by_message(line, before, rest, message)).unwrap_or_default()
+}
+
+/// What looks like a space, or like nothing, and came with a copied line. Within quotes it may be meant.
+fn invisible(line: &str) -> Option<Slip> {
+    let outside = |at: usize| line[..at].matches('"').count().is_multiple_of(2) && !line[..at].contains('#');
+    let (at, found) = line.char_indices().find(|(at, c)| {
+        matches!(c, '\u{a0}' | '\u{2000}'..='\u{200f}' | '\u{202f}' | '\u{2060}' | '\u{3000}' | '\u{feff}')
+            && outside(*at)
+    })?;
+    let (why, cure) = match found {
+        '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {
+            ("here stands a character that is not shown", "remove")
+        }
+        _ => ("here stands a character that looks like a space and is none", "type a plain space instead of"),
+    };
+    let cure = format!("{cure} U+{:04X}, or type the line anew", u32::from(found));
+    Some(Slip { span: Some(at..at + found.len_utf8()), why: Some(why), cure })
+}
+
+/// `20,000`: what the parser takes for the end of a value.
+fn separators(line: &str, message: &str) -> Option<Slip> {
+    if !["comma", "unexpected key or value", "missing"].iter().any(|part| message.contains(part)) {
+        return None;
+    }
+    line.match_indices('=').find_map(|(sign, _)| {
+        let value = line.get(sign + 1..)?;
+        let start = sign + 1 + (value.len() - value.trim_start().len());
+        let value = value.trim_start();
+        let number =
+            value.get(..value.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(value.len()))?;
+        let number = number.trim_end_matches(',');
+        let mut groups = number.split(',');
+        let first = groups.next().filter(|first| (1..=3).contains(&first.len()))?;
+        let rest: Vec<&str> = groups.collect();
+        if first.starts_with('0') || rest.is_empty() || rest.iter().any(|group| group.len() != 3) {
+            return None;
+        }
+        Some(Slip {
+            span: Some(start..start + number.len()),
+            why: Some("no comma stands in a number"),
+            cure: format!("write {} or {}", number.replace(',', ""), number.replace(',', "_")),
+        })
+    })
 }
 
 const QUOTED_KEY: &str = "a name with dots, colons, slashes or stars stands in quotes";

@@ -588,3 +588,84 @@ fn what_people_guess_is_told_as_it_is_written() {
         ),
     ]);
 }
+
+/// Twenty mistakes that were invented and judged without knowledge of the code, and what came with them.
+#[test]
+fn new_mistakes_are_told_with_a_cure_that_works() {
+    const PLACES: &str =
+        "[site.\"a.b:1\"]\nproxy = \"a.b:1\"\n[site.\"a.b:1\".path.\"/x/*\"]\nproxy = \"a.b:2\"\n";
+    const ABOVE: &str = "it belongs in [site.\"HOST\"]: move it above the header of the path, which begins a table of its own";
+    let top = |line: &str| format!("{line}\n{SITE}");
+    let verb =
+        "write headers = { x-name = \"value\", server = false }; { add = \"value\" } as the value adds one";
+    let several = "write each in quotes of its own: [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]";
+    let conflict = "this is the mark of a merge conflict: keep one side, and remove the three marks";
+    check(&[
+        (format!("{PLACES}alias = [\"www.a.b\"]"), &format!("E0010 5:1 alias: {ABOVE}")),
+        (format!("{PLACES}access_log = \"/var/log/a.log\""), &format!("E0010 5:1 access_log: {ABOVE}")),
+        (
+            top("limits = { connections = 20,000, per_client = 200 }"),
+            "E0001 1:26 20,000: write 20000 or 20_000",
+        ),
+        (top("workers = 1,000"), "E0001 1:11 1,000: write 1000 or 1_000"),
+        (
+            "<<<<<<< HEAD\n[site.\":1\"]\n=======\n[site.\":2\"]\n>>>>>>> other\n".into(),
+            &["1:1 <<<<<<< HEAD", "3:1 =======", "5:1 >>>>>>> other"].map(|at| format!("E0001 {at}: {conflict}")).join("\n"),
+        ),
+        (
+            pool("slow_start = \"10s\"").replace("[\"10.0.0.1:8080\"]", "[\"10.0.0.1:8080 weight=5\"]"),
+            "E0016 4:14 \"10.0.0.1:8080 weight=5\": write { addr = \"10.0.0.1:8080\", weight = 5 }",
+        ),
+        (
+            pool("").replace("[\"10.0.0.1:8080\"]", "[{ addr = \"10.0.0.1:8080\", weight = \"90%\" }]"),
+            "E0012 4:49 \"90%\": write 90, without %",
+        ),
+        (
+            "[site.\":1\"]\nroot = \"/srv\"\ncache = { \"*.css\" = \"1h\", \"*.js\" = \"1h\" }\n".into(),
+            "E0035 3:11 \"*.css\": answers are told apart by their type: write \"text/css\"\n\
+             E0035 3:27 \"*.js\": answers are told apart by their type: write \"text/javascript\"",
+        ),
+        (
+            "[site.\":1\".path.\"~* \\\\.(jpg|png)$\"]\nroot = \"/srv\"\n".into(),
+            "E0035 1:17 \"~* \\\\.(jpg|png)$\": regular expressions are not read, and a path is matched from its beginning, not by its ending: write the folder, \"/images/*\"",
+        ),
+        (
+            "[site.\":1\"]\nredirect = \"{scheme}://www.a.b{path}\"\n".into(),
+            "E0040 2:12 \"{scheme}://www.a.b{path}\": write https:// or http://",
+        ),
+        (
+            site("timeouts = { tunnel_idle = \"-1\" }"),
+            "E0014 3:28 \"-1\": write a whole number and a unit: \"10s\", \"500ms\", \"2m\", \"1h\" or \"1d\"",
+        ),
+        (
+            "[site.\":1\"]\nproxy\u{a0}= \"a.b:1\"\n".into(),
+            "E0001 2:6 \u{a0}: type a plain space instead of U+00A0, or type the line anew",
+        ),
+        (
+            site("headers = { add = { x-a = \"b\" }, remove = [\"Server\"], -Via = \"\" }"),
+            &format!(
+                "E0039 3:13 add: {verb}\nE0039 3:34 remove: {verb}\nE0039 3:55 -Via: write via = false, which removes it"
+            ),
+        ),
+        (
+            "[site.\":1\"]\nproxy = \"127.0.0.1:3000 127.0.0.1:3001\"\n".into(),
+            &format!("E0016 2:9 \"127.0.0.1:3000 127.0.0.1:3001\": {several}"),
+        ),
+        (
+            format!("{POOL}endpoints = \"127.0.0.1:3000, 127.0.0.1:3001\"\n"),
+            "E0012 4:13 \"127.0.0.1:3000, 127.0.0.1:3001\": write [\"127.0.0.1:3000\", \"127.0.0.1:3001\"]",
+        ),
+        (
+            site("cors = { origins = [\"https://a.b\"], methods = \"GET, POST\" }"),
+            "E0012 3:47 \"GET, POST\": write [\"GET\", \"POST\"]",
+        ),
+        (
+            "[site.\":${env:PORT}\"]\nproxy = \"a.b:1\"\n".into(),
+            "E0018 1:7 \":${env:PORT}\": write the host, port or name itself",
+        ),
+        (
+            "[site.\"a.b\"]\nproxy = \"a.b:1\"\n[tls]\ncerts = [\"/etc/a.pem\"]\n[tcp.\":80\"]\nproxy = \"a.b:1\"\n".into(),
+            "E0022 5:6 \":80\": write the port into the key of the site, as in \"example.com:443\": then it has no redirect; or give the other table another port, or ports = { http = 8080 } at the top",
+        ),
+    ]);
+}

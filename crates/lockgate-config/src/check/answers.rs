@@ -94,7 +94,16 @@ impl Checker<'_> {
             Err(error) => error.reason(),
         };
         let message = format!("{name:?} says of no answer how long to keep it");
-        let cure = "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"";
+        let cure = match name.trim_start_matches(['*', '.']) {
+            "css" => "answers are told apart by their type: write \"text/css\"",
+            "js" | "mjs" => "answers are told apart by their type: write \"text/javascript\"",
+            "html" | "htm" => "answers are told apart by their type: write \"text/html\"",
+            "png" | "jpg" | "jpeg" | "gif" | "webp" | "svg" | "ico" | "avif" => {
+                "answers are told apart by their type: write \"image/*\""
+            }
+            "woff" | "woff2" | "ttf" | "otf" => "answers are told apart by their type: write \"font/*\"",
+            _ => "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"",
+        };
         self.report.push_at(Code::BadPath, at, message, why, cure);
         false
     }

@@ -61,6 +61,10 @@ pub(super) fn path_cure(error: PatternError, name: &str) -> String {
             let plain = name.trim_start_matches(['^', '~', '*', ' ']);
             let end = plain.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '/' | '-' | '_'));
             let prefix = plain.get(..end.unwrap_or(plain.len())).unwrap_or_default().trim_end_matches('/');
+            if !prefix.starts_with('/') && name.contains("\\.") {
+                return "regular expressions are not read, and a path is matched from its beginning, not by its ending: write the folder, \"/images/*\""
+                    .to_owned();
+            }
             let prefix = if prefix.starts_with('/') { prefix } else { "/x" };
             format!("regular expressions are not read: write \"{prefix}/*\" for all that is below")
         }

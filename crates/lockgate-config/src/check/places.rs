@@ -46,7 +46,12 @@ pub(super) fn nearby(keys: &'static [Key], name: &str, path: &str) -> String {
         return format!("did you mean `{near}`?");
     }
     if let Some(other) = elsewhere(name, path) {
-        return format!("it belongs in {other}");
+        let below = if path == "site.*.path.*" && other == reading("site.*").trim_start_matches("in ") {
+            ": move it above the header of the path, which begins a table of its own"
+        } else {
+            ""
+        };
+        return format!("it belongs in {other}{below}");
     }
     let place = reading(path);
     if keys.len() <= FEW {

@@ -68,6 +68,12 @@ impl Checker<'_> {
     }
 
     fn id(&mut self, by: By, name: &str, at: &At) -> Option<Id> {
+        if name.contains("${") {
+            let message = format!("{name:?} is kept as text");
+            let why = "`${…}` is replaced in values, not in keys";
+            self.report.push_at(Code::BadText, at, message, why, "write the host, port or name itself");
+            return None;
+        }
         match by {
             By::Address => self.listener_key(name, at).map(Id::Address),
             By::Site => self.site_key(name, at).map(Id::Site),
@@ -227,6 +233,11 @@ impl Checker<'_> {
             self.report.push_at(Code::BadField, at, message, "it holds what a name must not", cure);
             return false;
         }
+        if let Some((why, cure)) = foreign_change(&name) {
+            let message = format!("`{name}` would be the name of a field");
+            self.report.push_at(Code::BadField, at, message, why, cure);
+            return false;
+        }
         let Some(why) = untouchable(names, &name) else { return true };
         let message = format!("`{name}` is not to be changed");
         self.report.push_at(Code::BadField, at, message, why, "remove it");
@@ -315,6 +326,23 @@ fn takes(by: By, name: &str) -> bool {
 pub(crate) fn is_table_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     (1..=64).contains(&name.len()) && name.chars().all(plain)
+}
+
+/// What the verbs and signs of other servers change in fields, as it is written here.
+fn foreign_change(name: &str) -> Option<(&'static str, String)> {
+    const VERBS: [&str; 7] = ["add", "set", "remove", "delete", "append", "replace", "hide"];
+    if VERBS.contains(&name) {
+        let cure = "write headers = { x-name = \"value\", server = false }; { add = \"value\" } as the value adds one";
+        return Some(("fields stand by their own names, without a verb", cure.to_owned()));
+    }
+    let plain = name.trim_start_matches(['-', '+', '>', '?']);
+    let cure = match name.chars().next()? {
+        _ if plain.is_empty() => return None,
+        '-' => format!("write {plain} = false, which removes it"),
+        '+' => format!("write {plain} = {{ add = \"value\" }}"),
+        _ => return None,
+    };
+    Some(("no sign stands before the name of a field", cure))
 }
 
 /// Why a field is left to the server: framing (RFC 9112 §6) and what belongs to one connection

@@ -152,6 +152,9 @@ impl Checker<'_> {
                 (Code::Unit, "this unit is not known", shown(format!("write \"{digits}{meant}{every}\"")))
             }
             UnitError::Unknown { meant: None } => (Code::Unit, "this unit is not known", shown(whole)),
+            UnitError::NotWhole if text.value.starts_with('-') => {
+                (Code::OutOfRange, "it is less than nothing", general.clone())
+            }
             UnitError::NotWhole => (Code::Unit, "only whole numbers are read", shown(whole)),
             UnitError::TooLarge => (Code::OutOfRange, "it is too large", general.clone()),
         };
@@ -286,6 +289,9 @@ impl Checker<'_> {
             return self.invalid(Code::NotYet, at, message, "it will come later", cure.to_owned());
         }
         let message = format!("{:?} is not the address of an endpoint", text.raw);
+        if let Some((why, cure)) = endpoint_with_more(&text.value).filter(|_| !text.is_secret()) {
+            return self.invalid(Code::BadAddress, at, message, why, cure);
+        }
         let cure = endpoint_cure(error, if text.is_secret() { None } else { Some(&text.value) });
         self.invalid(Code::BadAddress, at, message, error.reason(), cure)
     }
@@ -361,6 +367,28 @@ fn readings(digits: &str, unit: &str) -> String {
 }
 
 /// What to write instead; `value` only when it may be shown.
+/// Several addresses in one text, or one with the options of other servers behind it.
+fn endpoint_with_more(value: &str) -> Option<(&'static str, String)> {
+    let mut parts = value.split([',', ' ', ';']).filter(|part| !part.is_empty());
+    let first = parts.next().filter(|first| EndpointAddr::parse(first).is_ok())?;
+    let others: Vec<&str> = parts.collect();
+    if others.is_empty() {
+        return None;
+    }
+    if others.iter().all(|other| EndpointAddr::parse(other).is_ok()) {
+        let all = std::iter::once(first).chain(others).map(|one| format!("{one:?}"));
+        let cure = format!("write each in quotes of its own: [{}]", all.collect::<Vec<_>>().join(", "));
+        return Some(("these are several addresses", cure));
+    }
+    let weight = others.iter().find_map(|other| other.strip_prefix("weight=")?.parse::<u16>().ok());
+    let weight = weight.map_or_else(String::new, |weight| format!(", weight = {weight}"));
+    let backup = if others.contains(&"backup") { ", backup = true" } else { "" };
+    Some((
+        "behind the address stands something else",
+        format!("write {{ addr = {first:?}{weight}{backup} }}"),
+    ))
+}
+
 fn endpoint_cure(error: AddressError, value: Option<&str>) -> String {
     let general =
         format!("write {}: \"127.0.0.1:3000\" or \"unix:/run/app.sock\"", expected(&Kind::Endpoint));

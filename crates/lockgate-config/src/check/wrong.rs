@@ -118,9 +118,15 @@ fn truth_cure(kind: &Kind, text: &Text, path: &str) -> Option<String> {
 fn text_cure(kind: &Kind, text: &Text) -> Option<String> {
     if let Some(Kind::List { of, .. }) = kinds(kind).iter().find(|kind| matches!(kind, Kind::List { .. })) {
         let network = matches!(of, Kind::Network).then(|| network_cure(&text.value)).flatten();
-        return Some(
-            network.filter(|_| !text.is_secret()).unwrap_or_else(|| format!("write [{:?}]", text.raw)),
-        );
+        // Lists of other servers have commas or spaces in one text.
+        let parts = text.value.split([',', ' ']).filter(|part| !part.is_empty());
+        let parts = parts.map(|part| format!("{part:?}")).collect::<Vec<_>>();
+        let cure = match network {
+            _ if text.is_secret() || parts.is_empty() => format!("write [{:?}]", text.raw),
+            Some(network) => network,
+            None => format!("write [{}]", parts.join(", ")),
+        };
+        return Some(cure);
     }
     let value = &*text.value;
     match value.parse::<u64>() {
@@ -132,7 +138,10 @@ fn text_cure(kind: &Kind, text: &Text) -> Option<String> {
         Ok(_) if takes(kind, |kind| matches!(kind, Kind::Body)) => {
             Some(format!("write {value} without quotes for the status; a body is {{ body = \"{value}\" }}"))
         }
-        Err(_) => None,
+        Err(_) => match value.strip_suffix('%')?.trim_end().parse::<u64>() {
+            Ok(number) if fits_integer(kind) => Some(format!("write {number}, without %")),
+            _ => None,
+        },
         Ok(_) => Some(format!("write {value} without quotes")),
     }
 }
@@ -221,7 +230,7 @@ fn is_address(kind: &Kind) -> bool {
 }
 
 fn fits_integer(kind: &Kind) -> bool {
-    matches!(kind, Kind::Either(kinds) if kinds.iter().any(|kind| matches!(kind, Kind::Integer { .. })))
+    takes(kind, |kind| matches!(kind, Kind::Integer { .. }))
 }
 
 fn words(kind: &Kind) -> Vec<&'static str> {

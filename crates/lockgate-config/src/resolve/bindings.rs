@@ -30,6 +30,10 @@ enum User<'a> {
     },
 }
 
+/// What becomes of the redirect of a site where its address is wanted for something else.
+const NO_REDIRECT: &str = "write the port into the key of the site, as in \"example.com:443\": then it has no redirect; or give the other table \
+     another port, or ports = { http = 8080 } at the top";
+
 impl Resolver<'_> {
     /// The two implied ports are one: TLS and plain HTTP cannot share it.
     pub(super) fn same_port(&mut self) {
@@ -161,6 +165,20 @@ impl Resolver<'_> {
                 }
                 (Code::Disagree, message, here, cure, there)
             }
+            (User::Site { redirects: true, .. }, _) => (
+                Code::SameAddress,
+                "two listeners have the same address".to_owned(),
+                "it is bound already",
+                NO_REDIRECT,
+                "by the redirect of this site from plain HTTP",
+            ),
+            (_, User::Site { redirects: true, .. }) => (
+                Code::SameAddress,
+                "two listeners have the same address".to_owned(),
+                "its redirect from plain HTTP needs an address that is bound already",
+                NO_REDIRECT,
+                "by this one",
+            ),
             _ => (
                 Code::SameAddress,
                 "two listeners have the same address".to_owned(),

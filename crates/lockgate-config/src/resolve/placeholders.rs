@@ -40,6 +40,9 @@ impl Resolver<'_> {
                 Brace::Named(name) if always.contains(&name) => continue,
                 Brace::Named(name) if pattern.params().any(|param| param == name) => continue,
                 Brace::Named(name) if REQUEST.contains(&name) => (name, "it may lead anywhere"),
+                Brace::Named(name) if TEXT.contains(&name) => {
+                    (name, "it stands for something in other texts only")
+                }
                 Brace::Named(name) if placeholders::ours(name).is_some() => (name, FOREIGN),
                 Brace::Named(name) => (name, "the path has no such parameter"),
             };
@@ -50,6 +53,7 @@ impl Resolver<'_> {
             let message = format!("{} stands for nothing here", shown(name, at));
             let cure = match placeholders::ours(name).filter(|ours| always.contains(ours)) {
                 Some(ours) => meant(ours),
+                None if name == "scheme" => "write https:// or http://".to_owned(),
                 None => format!("write {}", known(pattern, always)),
             };
             let pair = (route, "for this path");
