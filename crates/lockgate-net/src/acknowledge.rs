@@ -3,12 +3,15 @@
 //! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece and waits for its
 //! acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of data to send it with (RFC 1122 §4.2.3.2),
 //! unless TCP_QUICKACK says otherwise, which holds until something is sent. Readers of messages know when they wait for
-//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`].
+//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`], [`Pauses`] and
+//! [`Trial`].
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
+use crate::shape::{Line, Place};
 use crate::socket::Socket;
 
 /// A pause as long as Linux delays an acknowledgement, 40 ms, is probably that.
@@ -17,6 +20,8 @@ const STALL: std::ops::Range<Duration> = Duration::from_millis(36)..Duration::fr
 const STALLS: u8 = 8;
 /// Reads for which a pause of one connection is remembered: some are the application's own.
 const REMEMBERED: u8 = u8::MAX;
+/// Messages of one connection that are acknowledged early to see whether their rest comes then.
+const TRIALS: u8 = 8;
 /// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those that follow, too, but not
 /// always: not the second of two that have one length. So it is asked again, and not for each read of a large body.
 pub const PIECES: u8 = 8;
@@ -47,6 +52,11 @@ impl Acks {
         let due = self.due.replace(false);
         self.asked.set(self.asked.get().saturating_add(u8::from(due)));
         due
+    }
+
+    /// Whether something was read that the kernel may not have acknowledged.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.get()
     }
 
     /// How often it was asked since something was sent.
@@ -92,6 +102,10 @@ impl Pauses {
     /// where its other connections have some, or by a pause of this one.
     pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
         if self.is_known(habits) {
+            if socket.reads_again() && (1..=PIECES).contains(&socket.acknowledged()) {
+                // Messages still come in pieces. A stream in bulk, without an answer, is not taken for one.
+                self.remember();
+            }
             socket.acknowledge_now();
         } else {
             self.note_at(Instant::now(), socket.reads_again(), habits);
@@ -113,14 +127,62 @@ impl Pauses {
         if last.is_some_and(|last| again && STALL.contains(&now.duration_since(last))) {
             match habits {
                 Some(habits) => habits.stalled(),
-                None => (self.last, self.left) = (None, REMEMBERED),
+                None => self.remember(),
             }
         }
+    }
+
+    /// Takes the peer for one that waits, for a while.
+    fn remember(&mut self) {
+        (self.last, self.left) = (None, REMEMBERED);
     }
 
     /// Forgets the last read: the pause that follows is ours.
     pub(crate) fn forget(&mut self) {
         self.last = None;
+    }
+}
+
+/// Finds out whether a client waits for acknowledgements, without a stall of 40 ms first: of the first messages that are not
+/// answered for a few milliseconds, what has come is acknowledged then. When more comes after that, the client has waited for it.
+#[derive(Debug)]
+pub(crate) struct Trial {
+    left: u8,
+    due: Option<Place>,
+    acknowledged: bool,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Self { left: TRIALS, due: None, acknowledged: false }
+    }
+}
+
+impl Trial {
+    /// Waits with a socket from which nothing comes now.
+    pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
+        if !socket.owes_acknowledgement() {
+            return;
+        }
+        match self.due {
+            Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
+            Some(_) => {
+                socket.acknowledge_now();
+                (self.due, self.acknowledged) = (None, true);
+            }
+            None if self.left > 0 => {
+                self.left -= 1;
+                self.due = Some(line.enter(line.now() + 1, cx.waker()));
+            }
+            None => {}
+        }
+    }
+
+    /// Notes a read.
+    pub(crate) fn note(&mut self, socket: &Socket, pauses: &mut Pauses) {
+        if std::mem::take(&mut self.acknowledged) && socket.reads_again() {
+            pauses.remember();
+        }
     }
 }
 

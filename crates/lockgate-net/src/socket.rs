@@ -481,6 +481,11 @@ impl Socket {
         }
     }
 
+    /// Whether something was received that may not be acknowledged yet: nothing was sent since, and the kernel was not asked.
+    pub(crate) fn owes_acknowledgement(&self) -> bool {
+        self.family == Family::Tcp && self.acks.is_due()
+    }
+
     /// How often the kernel was asked to acknowledge at once, since something was sent.
     pub fn acknowledged(&self) -> u8 {
         self.acks.asked()

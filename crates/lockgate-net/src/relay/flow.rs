@@ -9,7 +9,7 @@ use super::bulk::Bulk;
 use super::meter::Meter;
 use super::read_size::ReadSize;
 use super::{Buffers, Side, Tap};
-use crate::acknowledge::{Habits, Pauses};
+use crate::acknowledge::{Habits, Pauses, Trial};
 use crate::shape::{Line, Shaper};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
@@ -100,6 +100,7 @@ pub(super) struct Flow {
     small_splices: u8,
     no_splice: bool,
     pauses: Pauses,
+    trial: Trial,
 }
 
 impl Flow {
@@ -239,6 +240,10 @@ impl Flow {
                 lane.from.socket.await_rest();
             }
             self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
+            // The kernel delays nothing before we have sent something; what endpoints do, their habits tell.
+            if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
+                self.trial.poll_pending(cx, &lane.from.socket, lane.line);
+            }
         }
         match ready!(read).map_err(Fault::Source)? {
             Read::Data { len, full } => {
@@ -382,6 +387,7 @@ impl Flow {
         }
         self.full_reads = 0;
         if lane.from.socket.family() == Family::Tcp {
+            self.trial.note(&lane.from.socket, &mut self.pauses);
             self.pauses.note(&lane.from.socket, lane.habits);
         }
     }

@@ -83,6 +83,7 @@ fn side(socket: Socket, session: Option<Box<Session>>) -> Side {
     }
 }
 
+const MS: crate::shape::Moment = 1_000_000;
 const SOCKETS: [fn() -> (Socket, Socket); 2] = [unix_sockets, tcp_sockets];
 
 fn bytes(len: usize) -> Vec<u8> {
@@ -783,6 +784,59 @@ fn data_is_acknowledged_at_once_where_the_endpoint_is_known_to_stall() {
         assert!(bench.poll_until_idle(5).await.is_none());
         assert_eq!(receive_some(&bench.client).await.unwrap(), b" in two");
         assert!(bench.relay.up.socket.acknowledged() == 1 && bench.relay.down.socket.acknowledged() == 0);
+    });
+}
+
+/// Nothing tells a relay that a request is not whole; that it stays unanswered does, a few milliseconds later.
+#[test]
+fn a_client_that_waits_for_acknowledgements_is_known_before_the_kernel_would_acknowledge() {
+    run(async {
+        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
+        bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
+        send_all(&bench.origin, b"greeting").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        send_all(&bench.client, b"a piece").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(bench.relay.down.socket.acknowledged(), 0, "the answer may carry it");
+        line.pass(8 * MS);
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(bench.relay.down.socket.acknowledged(), 1);
+        send_all(&bench.client, b"the rest").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        // From now on for as long as requests come in pieces, and for 255 reads more.
+        for pieces in [2; 300].into_iter().chain([1; 255]) {
+            send_all(&bench.origin, b"answer").await;
+            assert!(bench.poll_until_idle(3).await.is_none());
+            for piece in 1..=pieces {
+                send_all(&bench.client, b"a piece").await;
+                assert!(bench.poll_until_idle(3).await.is_none());
+                assert_eq!(bench.relay.down.socket.acknowledged(), piece);
+            }
+        }
+        send_all(&bench.origin, b"answer").await;
+        send_all(&bench.client, b"a request").await;
+        assert!(bench.poll_until_idle(5).await.is_none());
+        assert_eq!(bench.relay.down.socket.acknowledged(), 0, "it is one in pieces no more");
+    });
+}
+
+/// An acknowledgement by itself costs a packet: a client that does not wait for any gets a few, then none.
+#[test]
+fn a_client_that_waits_for_answers_alone_is_acknowledged_early_eight_times() {
+    run(async {
+        let (mut bench, line) = (Bench::plain(tcp_sockets), Line::stopped());
+        bench.scratch = Scratch::new(Pipes::new(0), Rc::clone(&line));
+        let mut early = 0;
+        for _ in 0..20 {
+            send_all(&bench.origin, b"answer").await;
+            assert!(bench.poll_until_idle(3).await.is_none());
+            send_all(&bench.client, b"request").await;
+            assert!(bench.poll_until_idle(3).await.is_none());
+            line.pass(8 * MS);
+            assert!(bench.poll_until_idle(3).await.is_none());
+            early += bench.relay.down.socket.acknowledged();
+        }
+        assert_eq!((early, line.len()), (8, 0));
     });
 }
 

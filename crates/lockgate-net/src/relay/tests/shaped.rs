@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::*;
 use crate::shape::{BURST, Bucket, Line, Moment};
 
-const MS: Moment = 1_000_000;
 /// A rate of 10 MB/s.
 const TEN: u64 = 10_000_000;
 /// What one wake-up is late at the most, and what is begun and not earned.
