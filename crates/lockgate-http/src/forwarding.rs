@@ -101,21 +101,27 @@ pub enum Recipient {
     Us,
 }
 
-/// Takes one from the Max-Forwards of OPTIONS and TRACE, as each intermediary must before it forwards them; says who is
-/// meant. That of other methods is nothing to us, and goes on as it came.
+/// Who a request is for, and the Max-Forwards that the next hop gets if it has one: one less than came, for OPTIONS and TRACE.
+/// That of other methods is nothing to us, and goes on as it came.
 ///
 /// More than fits into 64 bits is the most that does: the maximum that we support, as RFC 9110 §7.6.2 has it.
 ///
 /// # Errors
 /// When it is no number, or there are several.
-pub fn count_hop(head: &mut RequestHead) -> Result<Recipient, HopsError> {
+pub fn count_hop(head: &RequestHead) -> Result<(Recipient, Option<u64>), HopsError> {
     if !matches!(head.method, Method::Options | Method::Trace) {
-        return Ok(Recipient::Next);
+        return Ok((Recipient::Next, None));
     }
-    let Some(left) = max_forwards(&head.fields)? else { return Ok(Recipient::Next) };
-    let Some(left) = left.checked_sub(1) else { return Ok(Recipient::Us) };
-    head.fields.set(Known::MaxForwards, itoa::Buffer::new().format(left).as_bytes());
-    Ok(Recipient::Next)
+    Ok(match max_forwards(&head.fields)? {
+        None => (Recipient::Next, None),
+        Some(0) => (Recipient::Us, None),
+        Some(left) => (Recipient::Next, Some(left - 1)),
+    })
+}
+
+/// Writes the Max-Forwards that the next hop gets.
+pub fn set_hops(left: u64, fields: &mut Fields) {
+    fields.set(Known::MaxForwards, itoa::Buffer::new().format(left).as_bytes());
 }
 
 fn max_forwards(fields: &Fields) -> Result<Option<u64>, HopsError> {
@@ -364,25 +370,23 @@ mod tests {
     fn a_hop_is_counted_for_the_methods_that_trace_a_way() {
         let counted = |method, values: &[&str]| {
             let lines: Vec<_> = values.iter().map(|value| ("max-forwards", *value)).collect();
-            let mut head = RequestHead { method, fields: fields(&lines), ..RequestHead::default() };
-            let recipient = count_hop(&mut head)?;
-            let left = head.fields.first(Known::MaxForwards);
-            Ok((recipient, left.map(|left| left.escape_ascii().to_string())))
+            count_hop(&RequestHead { method, fields: fields(&lines), ..RequestHead::default() })
         };
-        let next = |left: Option<&str>| Ok((Recipient::Next, left.map(str::to_owned)));
-        let us = Ok((Recipient::Us, Some("0".to_owned())));
         for method in [Method::Options, Method::Trace] {
-            assert_eq!(counted(method, &[]), next(None));
-            assert_eq!(counted(method, &["0"]), us);
-            assert_eq!(counted(method, &["1"]), next(Some("0")));
-            assert_eq!(counted(method, &["010"]), next(Some("9")));
-            assert_eq!(counted(method, &["99999999999999999999"]), next(Some("18446744073709551614")));
+            assert_eq!(counted(method, &[]), Ok((Recipient::Next, None)));
+            assert_eq!(counted(method, &["0"]), Ok((Recipient::Us, None)));
+            assert_eq!(counted(method, &["1"]), Ok((Recipient::Next, Some(0))));
+            assert_eq!(counted(method, &["010"]), Ok((Recipient::Next, Some(9))));
+            assert_eq!(counted(method, &["99999999999999999999"]), Ok((Recipient::Next, Some(u64::MAX - 1))));
             for malformed in [&[""][..], &["-1"], &["1.0"], &["1, 2"], &["1", "1"], &["x"]] {
                 assert_eq!(counted(method, malformed), Err(HopsError), "{malformed:?}");
             }
         }
-        assert_eq!(counted(Method::Get, &["0"]), us.map(|(_, left)| (Recipient::Next, left)));
-        assert_eq!(counted(Method::Other, &["x", "y"]), next(Some("x")));
+        assert_eq!(counted(Method::Get, &["0"]), Ok((Recipient::Next, None)));
+        assert_eq!(counted(Method::Other, &["x", "y"]), Ok((Recipient::Next, None)));
+        let mut some = fields(&[("max-forwards", "7"), ("x", "y")]);
+        set_hops(6, &mut some);
+        assert_eq!(shown(&some, |_| true), ["x: y", "Max-Forwards: 6"]);
     }
 
     #[test]

@@ -34,21 +34,23 @@ impl TraceId {
         valid.then(|| trace.try_into().map(Self).ok()).flatten()
     }
 
-    /// The trace that a request with these fields is a part of. Where it is not certain which, or none, what is said of it
-    /// is taken out: `tracestate` means nothing without it (Trace Context §3.3). So is what Connection names, which goes no
-    /// further (RFC 9110 §7.6.1): whoever comes next would be in another trace than we say.
-    pub fn settle(fields: &mut Fields) -> Option<Self> {
-        if !fields.may_have(&[Known::Traceparent, Known::Tracestate]) {
-            return None;
-        }
+    /// The trace that a request with these fields is a part of, if it is certain which. What Connection names goes no
+    /// further (RFC 9110 §7.6.1): the next hop would be in another trace than this says.
+    pub fn of(fields: &Fields) -> Option<Self> {
         let ends_here =
             || fields.tokens(Known::Connection).any(|name| name.eq_ignore_ascii_case(b"traceparent"));
-        let id = fields.only(Known::Traceparent).and_then(Self::parse).filter(|_| !ends_here());
-        if id.is_none() {
-            fields.remove(Known::Traceparent);
-            fields.remove(Known::Tracestate);
-        }
-        id
+        fields.only(Known::Traceparent).and_then(Self::parse).filter(|_| !ends_here())
+    }
+
+    /// Whether fields that are part of no trace may have something about one: it is to be [removed](Self::remove).
+    pub fn is_in_doubt(fields: &Fields) -> bool {
+        fields.may_have(&[Known::Traceparent, Known::Tracestate])
+    }
+
+    /// Removes what fields have about a trace: `tracestate` means nothing without a valid `traceparent` (Trace Context §3.3).
+    pub fn remove(fields: &mut Fields) {
+        fields.remove(Known::Traceparent);
+        fields.remove(Known::Tracestate);
     }
 
     /// Begins a trace with the request that has these fields, and says so in them. Both ids are hexadecimal digits, and
@@ -142,10 +144,9 @@ mod tests {
     fn what_connection_names_goes_no_further_and_says_nothing() {
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
         for (named, stays) in [("close", true), ("tracestate", true), ("close, TraceParent", false)] {
-            let mut fields = fields(&[("connection", named), ("traceparent", &good), ("tracestate", "a=1")]);
-            assert_eq!(TraceId::settle(&mut fields).is_some(), stays, "{named}");
-            assert_eq!(fields.first(Known::Traceparent).is_some(), stays, "{named}");
-            assert_eq!(fields.first(Known::Tracestate).is_some(), stays, "{named}");
+            let fields = fields(&[("connection", named), ("traceparent", &good), ("tracestate", "a=1")]);
+            assert_eq!(TraceId::of(&fields).is_some(), stays, "{named}");
+            assert!(TraceId::is_in_doubt(&fields), "{named}");
         }
     }
 
@@ -154,7 +155,10 @@ mod tests {
         let good = format!("00-{TRACE}-00f067aa0ba902b7-01");
         let settled = |lines: &[(&str, &str)]| {
             let mut fields = fields(lines);
-            let id = TraceId::settle(&mut fields);
+            let id = TraceId::of(&fields);
+            if id.is_none() && TraceId::is_in_doubt(&fields) {
+                TraceId::remove(&mut fields);
+            }
             (id.is_some(), fields.iter().map(|field| field.value.to_vec()).collect::<Vec<_>>())
         };
         let state = ("TraceState", "a=1");
@@ -180,7 +184,7 @@ mod tests {
                 let id = TraceId::begin(trace, parent, sampled, &mut fields);
                 let value = fields.only(Known::Traceparent).unwrap().to_vec();
                 assert!(value.ends_with(flags.as_bytes()));
-                assert_eq!(TraceId::settle(&mut fields), Some(id));
+                assert_eq!(TraceId::of(&fields), Some(id));
             }
         }
     }

@@ -1,5 +1,7 @@
 //! One request and its answer: what is known when it begins, and what came of it.
 
+mod outgoing;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
@@ -30,6 +32,8 @@ use crate::site::Rules;
 use crate::transform::Values;
 use crate::upstream::{DialError, Endpoint, Hold, InFlight, Kept, Lease, Tried, Wire, Wish};
 use crate::worker::Worker;
+
+pub use outgoing::OutgoingHead;
 
 /// The way back to a client, and that of the request's body from it.
 ///
@@ -95,9 +99,11 @@ pub trait Downstream: Source + Sink {
 pub struct Request<'a> {
     /// The worker that serves it.
     pub worker: &'a Rc<Worker>,
-    /// What was asked.
+    /// Its head, as it was received.
     pub head: &'a RequestHead,
-    /// Of whom and what.
+    /// Its head, as an endpoint gets it.
+    pub outgoing: &'a OutgoingHead<'a>,
+    /// What the client has asked for, and of whom.
     pub asked: Asked<'a>,
     /// Its body.
     pub length: BodyLength,
@@ -130,6 +136,11 @@ impl Request<'_> {
         onward.passes(field) && !ours && !unknown && !cookie && !proxy
     }
 
+    /// Host and port that the endpoint is asked for.
+    pub fn host(&self) -> &[u8] {
+        self.outgoing.host(&self.asked)
+    }
+
     /// The line of cookies to write in place of those that came, if there is one.
     pub fn other_cookies(&self) -> Option<&[u8]> {
         self.cookies.as_deref().filter(|left| !left.is_empty())
@@ -146,24 +157,25 @@ impl Request<'_> {
 
     /// Whether the client takes trailers: endpoints are told so (RFC 9110 §10.1.4).
     pub fn takes_trailers(&self) -> bool {
-        self.head.fields.first(Known::Te).is_some()
-            && self.head.fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"))
+        let fields = self.outgoing.fields();
+        fields.first(Known::Te).is_some()
+            && fields.tokens(Known::Te).any(|token| token.eq_ignore_ascii_case(b"trailers"))
     }
 
     /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS (RFC 2817): what an
     /// origin would then be sent unread is requests ("h2c smuggling").
     pub fn upgrade(&self) -> Option<&[u8]> {
-        let head = self.head;
-        let offered = head.fields.first(Known::Upgrade)?;
-        let asks = head.fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+        let fields = self.outgoing.fields();
+        let offered = fields.first(Known::Upgrade)?;
+        let asks = fields.tokens(Known::Connection).any(|token| token.eq_ignore_ascii_case(b"upgrade"));
         let is =
             |name: &[u8]| offered.get(..name.len()).is_some_and(|front| front.eq_ignore_ascii_case(name));
         let is_http = is(b"h2") || is(b"http") || is(b"tls");
         // A token with perhaps a version: in anything more, an origin might find what was not looked at here.
-        let one = head.fields.values(Known::Upgrade).count() == 1
+        let one = fields.values(Known::Upgrade).count() == 1
             && !offered.is_empty()
             && offered.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-./^_`|~".contains(byte));
-        (asks && one && !is_http && head.version >= Version::Http11).then_some(offered)
+        (asks && one && !is_http && self.head.version >= Version::Http11).then_some(offered)
     }
 }
 

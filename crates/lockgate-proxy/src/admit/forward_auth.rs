@@ -4,10 +4,11 @@
 
 use lockgate_http::asked::Asked;
 use lockgate_http::fields::{Field, Fields, Known, alike};
-use lockgate_http::forwarding::{self, Onward};
+use lockgate_http::forwarding::Onward;
 use lockgate_http::head::RequestHead;
 
 use crate::action::proxy::Proxy;
+use crate::exchange::OutgoingHead;
 use crate::site::Rules;
 
 /// Of names that begin so, requests say elsewhere what they are about: services that are asked in another way believe them.
@@ -30,13 +31,13 @@ pub struct ForwardAuth {
 }
 
 impl ForwardAuth {
-    /// What it is asked about a request: a GET with its fields and without a body. What others say about where a request
+    /// What it is asked about a request: a GET with `fields`, those that go on of the request, and without a body. What others say about where a request
     /// came from is left out, but for what [`Client`](forwarding::Client) replaces or adds to. Neither is it asked whether
     /// it has something newer, or a part of something: that is about what was asked for.
-    pub fn question(&self, head: &RequestHead, asked: &Asked<'_>) -> RequestHead {
+    pub fn question(&self, head: &RequestHead, fields: &Fields, asked: &Asked<'_>) -> RequestHead {
         let mut question = RequestHead::of(head.version, b"GET", self.target.as_bytes());
-        let onward = Onward::of(&head.fields);
-        for field in head.fields.iter().filter(|field| onward.passes(field) && !self.withholds(field)) {
+        let onward = Onward::of(fields);
+        for field in fields.iter().filter(|field| onward.passes(field) && !self.withholds(field)) {
             question.fields.append(field.name, field.value);
         }
         question.fields.append(b"X-Forwarded-Method", head.method_name());
@@ -84,12 +85,11 @@ impl ForwardAuth {
     }
 
     /// Puts what it has said into the request's fields, in the place of what the client has.
-    pub fn admit(&self, answer: &Fields, fields: &mut Fields) {
+    pub fn admit(&self, answer: &Fields, outgoing: &mut OutgoingHead<'_>) {
         if self.copy.is_empty() {
             return;
         }
-        // What is added here is ours: no Connection may name it.
-        forwarding::detach(fields);
+        let fields = outgoing.change();
         fields.retain(|field| !self.copies(field.name));
         for name in &self.copy {
             for value in answer.named(name) {

@@ -71,12 +71,12 @@ impl Connection {
         let mut down = Link::new(stream, &self.worker.blocks, &received);
         down.reader.limit(sites.limits);
         loop {
-            let (mut head, began) = match self.head(&mut down, sites).await {
+            let (head, began) = match self.head(&mut down, sites).await {
                 Ok(read) => read,
                 Err(ending) => return Served::Over(ending),
             };
             let serving = Serving { connection: self, sites, asking: &asking, guard: &self.guard };
-            let next = boxed(|| serving.respond(&mut down, &mut head, began)).await;
+            let next = boxed(|| serving.respond(&mut down, &head, began)).await;
             if self.guard.is_cut_for_memory() {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();

@@ -435,7 +435,7 @@ impl Streams {
     fn exchange(
         self: Rc<Self>,
         read: Result<(), (HeadError, Method)>,
-        mut head: Box<RequestHead>,
+        head: Box<RequestHead>,
         mut stream: Stream,
         began: Instant,
     ) -> impl Future<Output = ()> {
@@ -452,7 +452,7 @@ impl Streams {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be checked.
                     guard.phase(open.0.sites().head);
                     let serving = Serving { connection, sites: open.0.sites(), asking, guard: &guard };
-                    let part = boxed(|| serving.respond(&mut stream, &mut head, began));
+                    let part = boxed(|| serving.respond(&mut stream, &head, began));
                     let next = weighed(connection.guard.shared(), part).await;
                     match next {
                         Next::Tunnel { switched, site } => {

@@ -34,12 +34,12 @@ struct Words<'a> {
     /// What is shown instead of our own page.
     page: Option<&'a Page>,
     /// Who has failed, where it is somebody else's failure.
-    of: Asked,
+    of: Answerer,
 }
 
 /// Who was asked.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Answerer {
     /// What answers the request.
     #[default]
     Application,
@@ -47,7 +47,7 @@ pub(super) enum Asked {
     AuthService,
 }
 
-impl Asked {
+impl Answerer {
     /// What the client is told of a fault.
     fn detail(self, fault: Fault) -> Cow<'static, str> {
         let detail = fault.detail();
@@ -126,7 +126,7 @@ impl Serving<'_> {
         down: &mut D,
         head: &RequestHead,
         seen: &mut Seen<'_>,
-        (of, failure): (Asked, Failure),
+        (of, failure): (Answerer, Failure),
         keep: bool,
     ) -> Next {
         let upstream = seen.upstream.filter(|_| failure.fault == Some(Fault::NoEndpoint));

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use lockgate_http::asked::asked;
+use lockgate_http::asked::Asked;
 use lockgate_http::head::{Method, RequestHead, Version};
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
@@ -66,11 +66,16 @@ impl Connection {
         seen.sent = sent;
         seen.outcome.status = failure.fault.map_or(CLIENT_LEFT, Fault::status);
         seen.failure = Some(failure);
-        self.note(&RequestHead::default(), sites, &seen);
+        self.note((&RequestHead::default(), None), sites, &seen);
     }
 
-    /// Counts an exchange that is over, and writes its line.
-    pub(super) fn note(&self, head: &RequestHead, sites: &Sites, seen: &Seen<'_>) {
+    /// Counts an exchange that is over, and writes its line; `target` is what was asked for, if that could be read.
+    pub(super) fn note(
+        &self,
+        (head, target): (&RequestHead, Option<&Asked<'_>>),
+        sites: &Sites,
+        seen: &Seen<'_>,
+    ) {
         self.exchanges.set(self.exchanges.get() + 1);
         let took = seen.began.elapsed();
         let site = seen.site.map(|site| &sites.sites[site]);
@@ -91,7 +96,7 @@ impl Connection {
         }
         let host = site.map_or("other", |site| site.name.as_str());
         self.worker.popular.borrow_mut().record(self.guard.clock().now(), host, || {
-            let page = asked(head).ok().filter(|_| status < 400).map(|asked| asked.path);
+            let page = target.filter(|_| status < 400).map(|target| target.path);
             (page, head.fields.named(b"referer").next())
         });
         let (mut shared, mut own) = (self.worker.log.borrow_mut(), self.worker.site_logs.borrow_mut());
@@ -103,10 +108,9 @@ impl Connection {
         let Some(log) = log else { return };
         let tried = self.tried(seen);
         let negotiated = self.negotiated.as_deref();
-        let asked = asked(head).ok();
         // A proxy is asked for URLs of others; to what is served here clients came by the scheme that they came by.
         let elsewhere = seen.route.is_some_and(|route| matches!(route.action, Action::Connect(_)));
-        let secure = asked.as_ref().filter(|_| elsewhere).and_then(|asked| asked.secure.or(head.secure));
+        let secure = target.filter(|_| elsewhere).and_then(|target| target.secure.or(head.secure));
         let client = match seen.client {
             client if client == address_of(self.client) => address(self.client),
             // Whoever speaks for a client does not say which port it had.
@@ -135,7 +139,7 @@ impl Connection {
             request: access_log::Request {
                 method: head.method_name(),
                 scheme: if secure.unwrap_or(negotiated.is_some()) { "https" } else { "http" },
-                host: asked.map_or(b"", |asked| asked.host),
+                host: target.map_or(b"", |target| target.host),
                 target: &without_userinfo(head.target()),
                 protocol: match head.version {
                     Version::Http10 => "HTTP/1.0",

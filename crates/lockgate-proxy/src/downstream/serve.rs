@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lockgate_http::asked::{Asked, asked};
+use lockgate_http::asked::{Asked, AskedError, asked};
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::{self, Client};
@@ -31,14 +31,14 @@ use crate::body::ReadError;
 use crate::boxed::boxed;
 use crate::client_address::ClientAddress;
 use crate::clock::Guard;
-use crate::exchange::{Downstream, Request, Switched};
+use crate::exchange::{Downstream, OutgoingHead, Request, Switched};
 use crate::memory;
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::shaping::{Shape, Shaped};
 use crate::site::{Action, Auth, Fixed, Route, Sites};
 use crate::transform::Values;
-use crate::upstream::{Asker, Kept};
+use crate::upstream::{Asker, Kept, Wish};
 
 use elsewhere::Elsewhere;
 use find::Found;
@@ -144,18 +144,19 @@ impl<'s> Serving<'s> {
     pub(super) async fn respond<D: Downstream>(
         self,
         down: &mut D,
-        head: &mut RequestHead,
+        head: &RequestHead,
         began: Instant,
     ) -> Next {
         let number = self.asking.begin();
         let id = self.request_id(head);
+        let target = asked(head);
         let mut seen = Seen::new(id, began, self.client(&head.fields));
-        (seen.number, seen.trace) = (number, TraceId::settle(&mut head.fields));
-        let next = self.answer(down, head, &mut seen).await;
+        (seen.number, seen.trace) = (number, TraceId::of(&head.fields));
+        let next = self.answer(down, (head, &target), &mut seen).await;
         if let Some(site) = seen.site {
             self.cells(site).in_flight.dec();
         }
-        self.connection.note(head, self.sites, &seen);
+        self.connection.note((head, target.as_ref().ok()), self.sites, &seen);
         next
     }
 
@@ -171,10 +172,15 @@ impl<'s> Serving<'s> {
             .unwrap_or_else(|| ids.id(self.connection.id, self.asking.requests.get()))
     }
 
-    async fn answer<D: Downstream>(&self, down: &mut D, head: &mut RequestHead, seen: &mut Seen<'s>) -> Next {
+    async fn answer<D: Downstream>(
+        &self,
+        down: &mut D,
+        (head, target): (&RequestHead, &Result<Asked<'_>, AskedError>),
+        seen: &mut Seen<'s>,
+    ) -> Next {
         // Until it is certain where this request ends, none can follow it.
         let mut keep = false;
-        match self.attend(down, head, seen, &mut keep).await {
+        match self.attend(down, (head, target), seen, &mut keep).await {
             Ok(next) => next,
             Err(refusal) => {
                 // Behind what could not be read, or a CONNECT, may be what is no HTTP.
@@ -188,7 +194,7 @@ impl<'s> Serving<'s> {
     async fn attend<D: Downstream>(
         &self,
         down: &mut D,
-        head: &mut RequestHead,
+        (head, target): (&RequestHead, &Result<Asked<'_>, AskedError>),
         seen: &mut Seen<'s>,
         keep: &mut bool,
     ) -> Result<Next, Refusal<'s>> {
@@ -207,15 +213,17 @@ impl<'s> Serving<'s> {
         if head.method_name().len() > LONGEST_METHOD {
             return Err(Refusal::because(Fault::NotImplemented, "the method is too long"));
         }
-        let recipient = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
+        let (recipient, hops) = forwarding::count_hop(head).map_err(|error| Refusal::malformed(&error))?;
         let last = asking.requests.get() >= sites.requests || worker.is_stopping();
         *keep = !last && forwarding::keeps_alive(head.version, &head.fields);
         if *keep && head.version < Version::Http2 && worker.shared.connections.is_to_give_way() {
             // Another client waits for a place: this one is told that it gets its next answer on a new connection.
             *keep = false;
         }
-        let first = asked(head).map_err(|error| Refusal::malformed(&error))?;
-        let Some(Found { route, pattern, preflight }) = self.find(head, &first, seen)? else {
+        let asked = *target.as_ref().map_err(|error| Refusal::malformed(error))?;
+        let host = host(&asked, || self.addresses(down));
+        let name = asked.authority.is_some().then_some(&*host);
+        let Some(Found { route, pattern, preflight }) = self.find(head, (&asked, name), seen)? else {
             return Ok(self.alive(down, head, seen, *keep).await);
         };
         seen.route = Some(route);
@@ -225,40 +233,28 @@ impl<'s> Serving<'s> {
         }
         self.admit(route, head, length, seen).await?;
         down.allow(route.rules.body_max.unwrap_or(u64::MAX));
-        // What rules change of a request may be what they are made of.
-        let rewrite = route.rules.rewrite.as_ref().filter(|_| matches!(route.action, Action::Proxy(_)));
-        let service = match &route.rules.auth {
-            Some(Auth::Forward(service)) => Some(&**service),
-            Some(Auth::Basic(_)) | None => None,
-        };
-        let traced = route.rules.trace.filter(|_| seen.trace.is_none());
-        let as_it_came = route.rules.request_headers.is_empty()
-            && rewrite.is_none()
-            && service.is_none()
-            && traced.is_none();
-        let asked = if as_it_came {
-            first
-        } else {
-            let host = host(&first, || self.addresses(down)).into_owned();
-            let path = first.path.to_vec();
-            if let Some(share) = traced {
-                seen.trace = Some(self.trace(share, head, seen.number));
-            }
-            if let Some(service) = service {
-                let asking = boxed(|| self.ask_whether(service, pattern, down, head, seen, *keep));
-                if let Some(next) = asking.await? {
-                    return Ok(next);
-                }
-            }
-            self.transform(route, &host, head, seen);
-            if let Some(rewrite) = rewrite {
-                rewrite.ask(&path, &mut head.fields);
-            }
-            asked(head).map_err(|error| Refusal::malformed(&error))?
-        };
-        let host = host(&asked, || self.addresses(down));
         let id = seen.id;
         let values = self.values(&asked, &host, head, seen.client, &id);
+        let mut outgoing = OutgoingHead::of(head);
+        if let Some(hops) = hops {
+            forwarding::set_hops(hops, outgoing.change());
+        }
+        if seen.trace.is_none() {
+            if TraceId::is_in_doubt(&head.fields) {
+                TraceId::remove(outgoing.change());
+            }
+            seen.trace = route.rules.trace.map(|share| self.trace(share, &mut outgoing, seen.number));
+        }
+        if let Some(Auth::Forward(service)) = &route.rules.auth {
+            let asking = boxed(|| {
+                self.ask_whether((service, pattern), down, (head, &asked), &mut outgoing, seen, *keep)
+            });
+            if let Some(next) = asking.await? {
+                return Ok(next);
+            }
+        }
+        let wish = self.wish(&route.action, seen.client, outgoing.fields());
+        self.transform(route, &values, &mut outgoing)?;
         if let Some((to, status)) = find::moved(route, &values) {
             let mut text = worker.blocks.text();
             to.render(&values, &mut text);
@@ -271,6 +267,7 @@ impl<'s> Serving<'s> {
             let request = Request {
                 worker,
                 head,
+                outgoing: &outgoing,
                 asked,
                 length,
                 client: &asking.client,
@@ -279,7 +276,7 @@ impl<'s> Serving<'s> {
                 rules: &route.rules,
                 cookies: None,
             };
-            return Ok(self.ask_elsewhere(source, route, request, down, seen, *keep).await);
+            return Ok(self.ask_elsewhere((source, wish), route, request, down, seen, *keep).await);
         }
         let mut text = worker.blocks.text();
         let own = match &route.action {
@@ -336,19 +333,25 @@ impl<'s> Serving<'s> {
     }
 
     /// Begins a trace with a request, of which `share` in a hundred are to be recorded.
-    fn trace(&self, share: u8, head: &mut RequestHead, number: u64) -> TraceId {
+    fn trace(&self, share: u8, outgoing: &mut OutgoingHead<'_>, number: u64) -> TraceId {
         let ids = &self.connection.worker.shared.request_ids;
         let (trace, parent) = (ids.trace(self.connection.id, number), ids.span(self.connection.id, number));
         // Whoever has the id comes to the same.
         let digits = str::from_utf8(&trace).ok().and_then(|digits| u128::from_str_radix(digits, 16).ok());
         let is_among = digits.is_some_and(|number| number % 100 < u128::from(share));
         let sampled = if is_among { Sampled::Yes } else { Sampled::No };
-        // What is added here is ours: no Connection may name it.
-        forwarding::detach(&mut head.fields);
-        TraceId::begin(trace, parent, sampled, &mut head.fields)
+        TraceId::begin(trace, parent, sampled, outgoing.change())
     }
 
-    /// What is known of whoever sent a request that came from `client`, for who chooses an endpoint.
+    /// The endpoint that a request belongs to, if its pool's balancing ties it to one: by `fields` as they were received, or
+    /// as the auth service has vouched for them. What rules make of them for the endpoint is no business of the balancing.
+    fn wish(&self, action: &Action, client: ClientAddress, fields: &Fields) -> Wish {
+        let Action::Proxy(proxy) = action else { return Wish::Any };
+        let pool = self.connection.worker.upstream(proxy.upstream).pool();
+        pool.wish(&self.asker(client, fields), self.guard.clock().now())
+    }
+
+    /// What is known of the client that sent a request, for the choice of an endpoint.
     fn asker<'f>(&'f self, client: ClientAddress, fields: &'f Fields) -> Asker<'f> {
         Asker {
             client: client.key(),
@@ -358,25 +361,29 @@ impl<'s> Serving<'s> {
         }
     }
 
-    /// What rules change of a request.
-    fn transform(&self, route: &Route, host: &str, head: &mut RequestHead, seen: &Seen<'_>) {
-        let Ok(asked) = asked(head) else { return };
-        let (path, query) = (asked.path.to_vec(), asked.query.map(<[u8]>::to_vec));
-        let method = head.method_name().to_vec();
-        let values = Values {
-            path: &path,
-            query: query.as_deref(),
-            host,
-            secure: self.connection.negotiated.is_some(),
-            method: &method,
-            client: seen.client,
-            id: seen.id.as_bytes(),
-        };
-        forwarding::detach(&mut head.fields);
-        let blocks = &self.connection.worker.blocks;
-        let mut scratch = blocks.text();
-        route.rules.request_headers.apply(&mut head.fields, &values, &mut scratch);
-        blocks.take_back(scratch);
+    /// Makes of a request what its endpoint gets, as the route's rules say.
+    fn transform(
+        &self,
+        route: &Route,
+        values: &Values<'_>,
+        outgoing: &mut OutgoingHead<'_>,
+    ) -> Result<(), Refusal<'s>> {
+        if !matches!(route.action, Action::Proxy(_) | Action::Connect(_)) {
+            // No other sends the request to anywhere.
+            return Ok(());
+        }
+        let rules = &route.rules.request_headers;
+        if !rules.is_empty() {
+            let blocks = &self.connection.worker.blocks;
+            let mut scratch = blocks.text();
+            rules.apply(outgoing.change(), values, &mut scratch);
+            blocks.take_back(scratch);
+            outgoing.check_host().map_err(|error| Refusal::malformed(&error))?;
+        }
+        if let (Some(rewrite), Action::Proxy(_)) = (&route.rules.rewrite, &route.action) {
+            rewrite.ask(values.path, outgoing.change());
+        }
+        Ok(())
     }
 
     fn introduce(&self, version: ProxyVersion, addresses: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {

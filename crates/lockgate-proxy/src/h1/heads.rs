@@ -13,7 +13,8 @@ use crate::transform::TargetRewrite;
 /// The request as the endpoint gets it.
 pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
     let Request { worker, head, asked, client, values, rules, .. } = request;
-    let onward = Onward::of(&head.fields);
+    let fields = request.outgoing.fields();
+    let onward = Onward::of(fields);
     if rules.target == TargetRewrite::None {
         encode::request_line(out, head.method_name(), asked.path, asked.query);
     } else {
@@ -22,12 +23,12 @@ pub(super) fn request(request: &Request<'_>, out: &mut Vec<u8>) {
         encode::request_line(out, head.method_name(), &target, None);
         worker.blocks.take_back(target);
     }
-    encode::field(out, b"Host", asked.host);
-    head.fields.write(out, |field| request.hands_on(&onward, field));
+    encode::field(out, b"Host", request.host());
+    fields.write(out, |field| request.hands_on(&onward, field));
     if let Some(cookies) = request.other_cookies() {
         encode::field(out, b"Cookie", cookies);
     }
-    client.tell(asked.host, &head.fields, out);
+    client.tell(asked.host, fields, out);
     if !client.is_unnamed() {
         encode::field(out, b"X-Request-Id", values.id);
     }
@@ -79,7 +80,7 @@ pub fn accept(request: &Request<'_>) -> String {
     if is_websocket_without_key(request) {
         return websocket::accept(websocket::key(request.values.id));
     }
-    let key = request.head.fields.named(b"sec-websocket-key").next().unwrap_or_default();
+    let key = request.outgoing.fields().named(b"sec-websocket-key").next().unwrap_or_default();
     websocket::accept(String::from_utf8_lossy(key).into_owned())
 }
 

@@ -63,9 +63,9 @@ impl Target {
     /// # Errors
     /// When HTTP/2 has no such method, path or host.
     pub fn of(request: &Request<'_>) -> Result<Self, HeadError> {
-        let Request { head, asked, .. } = request;
+        let (head, host) = (request.head, request.host());
         let method = http::Method::from_bytes(head.method_name()).map_err(|_| HeadError::Method)?;
-        let host = (!asked.host.is_empty()).then(|| Bytes::copy_from_slice(asked.host));
+        let host = (!host.is_empty()).then(|| Bytes::copy_from_slice(host));
         let authority = host.map(Authority::from_maybe_shared).transpose();
         let authority = authority.map_err(|_| HeadError::Authority)?;
         Ok(Self { method, path: path(request)?, authority })
@@ -101,10 +101,11 @@ pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket
     let Request { worker, head, asked, client, values, .. } = request;
     let mut asks = http::Request::new(());
     (*asks.method_mut(), *asks.uri_mut()) = target.into_parts(secure);
-    let onward = Onward::of(&head.fields);
+    let fields = request.outgoing.fields();
+    let onward = Onward::of(fields);
     let map = asks.headers_mut();
-    map.reserve(head.fields.len() + 8);
-    for field in head.fields.iter() {
+    map.reserve(fields.len() + 8);
+    for field in fields.iter() {
         // The key is one of HTTP/1.
         let key = websocket && field.name.eq_ignore_ascii_case(b"sec-websocket-key");
         if request.hands_on(&onward, &field) && words::response::passes(&field) && !key {
@@ -115,7 +116,7 @@ pub(super) fn ask(request: &Request<'_>, target: Target, secure: bool, websocket
         put(map, &Field { name: b"cookie", value: cookies, known: None });
     }
     let mut ours = worker.blocks.text();
-    client.tell(asked.host, &head.fields, &mut ours);
+    client.tell(asked.host, fields, &mut ours);
     for line in ours.split(|byte| *byte == b'\n') {
         let Some(colon) = memchr::memchr(b':', line) else { continue };
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());

@@ -12,6 +12,7 @@ mod hostile_origins;
 mod limits;
 mod own_answers;
 mod pools;
+mod request_rules;
 mod retries;
 mod reuse;
 mod seen;

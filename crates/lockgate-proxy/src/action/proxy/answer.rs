@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, Method, ResponseHead, Version};
-use lockgate_http::target;
+use lockgate_http::target::{self, Authority};
 use lockgate_net::memory::{self, Charge, Kind, Level};
 
 use super::Proxy;
@@ -224,9 +224,10 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     let prefix = rules.target.stripped(pattern, values.path);
     let moved = matches!(answer.status, 201 | 202 | 300..=308);
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
-        let origin = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
-        let public =
-            Public { secure: client.is_secure(), authority: asked.host, origins: origin.as_slice(), prefix };
+        let endpoint = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
+        let named = named_by_rule(request);
+        let origins: Vec<_> = endpoint.into_iter().chain(named.into_iter().flatten()).collect();
+        let public = Public { secure: client.is_secure(), authority: asked.host, origins: &origins, prefix };
         public.restore(&mut answer.fields);
     }
     if rules.cors.is_some() {
@@ -250,6 +251,14 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     if answer.fields.first(Known::Date).is_none() {
         answer.fields.append(b"Date", &worker.date());
     }
+}
+
+/// What the endpoint may call itself because a rule has set Host: without a port in it, by either scheme.
+fn named_by_rule<'a>(request: &'a Request<'_>) -> [Option<Origin<'a>>; 2] {
+    let named = request.outgoing.other_host().and_then(|host| Authority::parse(host).ok());
+    let Some(Authority { host, port }) = named else { return [None; 2] };
+    let origin = |port| Some(Origin { host, port });
+    port.map_or([origin(80), origin(443)], |port| [origin(port), None])
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.

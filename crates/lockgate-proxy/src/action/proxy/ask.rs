@@ -114,7 +114,7 @@ impl Proxy {
         answer: &mut ResponseHead,
     ) -> Result<(), Unanswered> {
         let guard = exchange.guard;
-        let expects = exchange.request.head.fields.first(Known::Expect).is_some();
+        let expects = exchange.request.outgoing.fields().first(Known::Expect).is_some();
         guard.settle();
         if !up.takes(&exchange.request) {
             let failure =

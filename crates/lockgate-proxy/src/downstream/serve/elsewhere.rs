@@ -14,7 +14,7 @@ use crate::action::proxy::Proxy;
 use crate::boxed::boxed;
 use crate::clock::Waiting;
 use crate::downstream::connection::Ending;
-use crate::downstream::own::{Asked, pace};
+use crate::downstream::own::{Answerer, pace};
 use crate::downstream::seen::Seen;
 use crate::exchange::{Downstream, Exchange, Failure, Opener, Request};
 use crate::shaping::{Shape, Shaped, Shapers};
@@ -49,7 +49,7 @@ impl<'s> Serving<'s> {
     /// Has `source` answer, and says what follows.
     pub(super) async fn ask_elsewhere<D: Downstream>(
         &self,
-        source: Elsewhere<'s>,
+        (source, wish): (Elsewhere<'s>, Wish),
         route: &Route,
         mut request: Request<'_>,
         down: &mut D,
@@ -58,12 +58,11 @@ impl<'s> Serving<'s> {
     ) -> Next {
         let Self { sites, asking, guard, .. } = *self;
         let (worker, head) = (request.worker, request.head);
-        let mut wish = Wish::Any;
         let told = match source {
             Elsewhere::Endpoint(proxy) => {
                 let pool = worker.upstream(proxy.upstream).pool();
-                wish = pool.wish(&self.asker(seen.client, &head.fields), guard.clock().now());
-                request.cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(&head.fields));
+                let fields = request.outgoing.fields();
+                request.cookies = pool.settings.sticky().and_then(|sticky| sticky.without_ours(fields));
                 seen.upstream = Some(proxy.upstream);
                 pool.settings.proxy_protocol.is_some()
             }
@@ -119,7 +118,7 @@ impl<'s> Serving<'s> {
             Err(failure) if !answered => {
                 // Behind a CONNECT may be what is no HTTP.
                 let keep = keep && head.method != Method::Connect;
-                return self.fail(down, head, seen, (Asked::Application, failure), keep).await;
+                return self.fail(down, head, seen, (Answerer::Application, failure), keep).await;
             }
             Err(failure) => {
                 seen.sent = down.moved();

@@ -28,7 +28,7 @@ impl<'s> Serving<'s> {
     pub(super) fn find(
         &self,
         head: &RequestHead,
-        asked: &Asked<'_>,
+        (asked, name): (&Asked<'_>, Option<&str>),
         seen: &mut Seen<'s>,
     ) -> Result<Option<Found<'s>>, Refusal<'static>> {
         let Serving { connection, sites, .. } = self;
@@ -36,9 +36,8 @@ impl<'s> Serving<'s> {
         if head.method == Method::Connect && !sites.tunnels {
             return Err(Refusal::because(Fault::NotImplemented, "CONNECT to a site"));
         }
-        let name = asked.authority.as_ref().map(|authority| authority.name());
         let secure = connection.negotiated.is_some();
-        let Some(site) = sites.router.site(name.as_deref()) else {
+        let Some(site) = sites.router.site(name) else {
             let fault = if secure { Fault::Misdirected } else { Fault::NotFound };
             return Err(Refusal::because(fault, "no site has this host"));
         };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use lockgate_http::asked::asked;
+use lockgate_http::asked::Asked;
 use lockgate_http::head::{BodyLength, RequestHead};
 
 use super::verdict::{Given, Verdict};
@@ -11,9 +11,9 @@ use super::{Next, Serving, host};
 use crate::admit::forward_auth::ForwardAuth;
 use crate::answer::Fault;
 use crate::clock::Waiting;
-use crate::downstream::own::{Asked, Refusal};
+use crate::downstream::own::{Answerer, Refusal};
 use crate::downstream::seen::Seen;
-use crate::exchange::{Downstream, Exchange, Failure, Outcome, Request};
+use crate::exchange::{Downstream, Exchange, Failure, Outcome, OutgoingHead, Request};
 use crate::route::Pattern;
 
 impl<'s> Serving<'s> {
@@ -21,10 +21,10 @@ impl<'s> Serving<'s> {
     /// where not, the client has its answer, and this is what follows. Without an answer nobody is let in.
     pub(super) async fn ask_whether<D: Downstream>(
         &self,
-        auth: &'s ForwardAuth,
-        pattern: &Pattern,
+        (auth, pattern): (&'s ForwardAuth, &Pattern),
         down: &mut D,
-        head: &mut RequestHead,
+        (head, asked): (&RequestHead, &Asked<'_>),
+        outgoing: &mut OutgoingHead<'_>,
         seen: &mut Seen<'s>,
         keep: bool,
     ) -> Result<Option<Next>, Refusal<'s>> {
@@ -32,9 +32,8 @@ impl<'s> Serving<'s> {
         let worker = &connection.worker;
         let mut outcome = Outcome::default();
         let (answered, given) = {
-            let asked = asked(head).map_err(|error| Refusal::malformed(&error))?;
-            let question = auth.question(head, &asked);
-            let host = host(&asked, || self.addresses(down));
+            let question = auth.question(head, outgoing.fields(), asked);
+            let host = host(asked, || self.addresses(down));
             let pool = worker.upstream(auth.proxy.upstream).pool();
             let wish = pool.wish(&self.asker(seen.client, &head.fields), guard.clock().now());
             let addresses = pool.settings.proxy_protocol.is_some().then(|| self.addresses(down)).flatten();
@@ -44,10 +43,11 @@ impl<'s> Serving<'s> {
                 request: Request {
                     worker,
                     head: &question,
-                    asked: auth.asked(&asked),
+                    outgoing: &OutgoingHead::of(&question),
+                    asked: auth.asked(asked),
                     length: BodyLength::Empty,
                     client: &asking.client,
-                    values: self.values(&asked, &host, head, seen.client, &seen.id),
+                    values: self.values(asked, &host, head, seen.client, &seen.id),
                     pattern,
                     rules: &auth.rules,
                     cookies: pool.settings.sticky().and_then(|sticky| sticky.without_ours(&question.fields)),
@@ -72,7 +72,7 @@ impl<'s> Serving<'s> {
         guard.watch().waits(Waiting::Otherwise);
         let Given { head: answer, body, is_cut } = given;
         if answered.is_ok() && (200..300).contains(&answer.status) {
-            auth.admit(&answer.fields, &mut head.fields);
+            auth.admit(&answer.fields, outgoing);
             return Ok(None);
         }
         // From here on the line in the log is about who was asked.
@@ -87,7 +87,7 @@ impl<'s> Serving<'s> {
             Some(failure) => {
                 let detail = format!("the auth service: {}", failure.detail).into();
                 let failure = Failure { detail, ..failure };
-                self.fail(down, head, seen, (Asked::AuthService, failure), keep).await
+                self.fail(down, head, seen, (Answerer::AuthService, failure), keep).await
             }
             None => self.given(down, head, seen, answer, &body, keep).await,
         }))

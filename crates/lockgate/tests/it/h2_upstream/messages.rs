@@ -6,7 +6,7 @@ use ::http::Method;
 use lockgate_testkit::h2::{Client, Origin, Reply};
 use lockgate_testkit::{Http, Wire, bytes};
 
-use super::{ask, client, get, in_front_of, post};
+use super::{ask, client, get, in_front_of, pooled, post};
 use crate::scene::{NAME, Site, lockgate, text};
 
 #[test]
@@ -52,6 +52,25 @@ fn heads_are_those_of_http_2() {
     }
     client(&gate).get("/two");
     assert_eq!(origin.next().field("via"), Some("2.0 lockgate"));
+}
+
+/// RFC 9113 §8.3.1 has the host in `:authority`.
+#[test]
+fn a_host_of_a_rule_is_the_authority_and_the_public_one_stays_in_forwarding_fields() {
+    let origin = Origin::plain(|_| Reply::ok("ok"));
+    let rule = "request_headers = { host = \"app.internal\" }\n";
+    let gate = lockgate().start(&(pooled(&[&origin.address()], "") + rule));
+    ask(&gate, get("/"));
+    let from_http1 = origin.next();
+    client(&gate).get("/");
+    for (asked, public) in [(from_http1, "app.test"), (origin.next(), "localhost")] {
+        assert_eq!((asked.authority.as_str(), asked.field("host")), ("app.internal", None));
+        assert!(
+            asked.field("x-forwarded-host").is_some_and(|host| host.starts_with(public)),
+            "{:?}",
+            asked.fields
+        );
+    }
 }
 
 #[test]

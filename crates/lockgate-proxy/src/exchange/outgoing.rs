@@ -1,0 +1,114 @@
+//! The head of a request as it goes to an endpoint.
+
+use lockgate_http::asked::{Asked, AskedError};
+use lockgate_http::fields::{Fields, Known};
+use lockgate_http::forwarding;
+use lockgate_http::head::RequestHead;
+use lockgate_http::target::Authority;
+
+/// What was received, with what the route's rules, its auth service and a trace have made of it.
+///
+/// The received head itself never changes: the access log, the answer and whatever else is about the client reads that.
+#[derive(Debug)]
+pub struct OutgoingHead<'a> {
+    received: &'a RequestHead,
+    /// Fields in place of the received ones, from the first change on: most requests need no copy.
+    changed: Option<Box<Fields>>,
+}
+
+impl<'a> OutgoingHead<'a> {
+    /// One that is as `received` is.
+    pub fn of(received: &'a RequestHead) -> Self {
+        Self { received, changed: None }
+    }
+
+    /// Its fields, those of the client's connection among them.
+    pub fn fields(&self) -> &Fields {
+        self.changed.as_deref().unwrap_or(&self.received.fields)
+    }
+
+    /// The same, to be changed. What Connection names is gone already: the client cannot have removed what is added.
+    pub fn change(&mut self) -> &mut Fields {
+        self.changed.get_or_insert_with(|| {
+            let mut fields = Box::new(self.received.fields.clone());
+            forwarding::detach(&mut fields);
+            fields
+        })
+    }
+
+    /// Whether nothing was changed.
+    pub fn is_as_received(&self) -> bool {
+        self.changed.is_none()
+    }
+
+    /// Host and port that the endpoint is asked for: a rule's Host, else those of `target`, what the client has asked for.
+    pub fn host<'h>(&'h self, target: &Asked<'h>) -> &'h [u8] {
+        self.other_host().unwrap_or(target.host)
+    }
+
+    /// The Host that a rule has set, if one has.
+    pub fn other_host(&self) -> Option<&[u8]> {
+        let host = self.changed.as_deref()?.first(Known::Host)?;
+        (self.received.fields.first(Known::Host) != Some(host)).then_some(host)
+    }
+
+    /// Sees to it that the Host of a rule is one: it may be made of what the client has sent.
+    ///
+    /// # Errors
+    /// When it is no host and port.
+    pub fn check_host(&self) -> Result<(), AskedError> {
+        match self.other_host().map(Authority::parse) {
+            Some(Err(_)) => Err(AskedError::BadHost),
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(fields: &[(&str, &str)]) -> RequestHead {
+        let mut head = RequestHead::default();
+        fields.iter().for_each(|(name, value)| head.fields.append(name.as_bytes(), value.as_bytes()));
+        head
+    }
+
+    #[test]
+    fn what_was_received_stays_as_it_is_when_the_outgoing_head_changes() {
+        let received = received(&[("Host", "a.example"), ("Accept", "text/html")]);
+        let mut outgoing = OutgoingHead::of(&received);
+        assert!(outgoing.is_as_received() && std::ptr::eq(outgoing.fields(), &raw const received.fields));
+        outgoing.change().set(Known::Host, b"b.example");
+        outgoing.change().append(b"X-Added", b"1");
+        assert_eq!(received.fields.first(Known::Host), Some(&b"a.example"[..]));
+        assert_eq!(outgoing.fields().named(b"x-added").next(), Some(&b"1"[..]));
+        assert_eq!(outgoing.fields().named(b"accept").next(), Some(&b"text/html"[..]));
+    }
+
+    /// RFC 9110 §7.6.1; CVE-2022-1388.
+    #[test]
+    fn connection_removes_nothing_that_is_added() {
+        let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
+        let mut outgoing = OutgoingHead::of(&received);
+        outgoing.change().append(b"X-User", b"ann");
+        let onward = forwarding::Onward::of(outgoing.fields());
+        let names: Vec<_> =
+            outgoing.fields().iter().filter(|field| onward.passes(field)).map(|field| field.name).collect();
+        assert_eq!(names, [b"X-User"]);
+    }
+
+    #[test]
+    fn the_host_is_the_rules_or_the_clients() {
+        let received = received(&[("Host", "a.example")]);
+        let target = Asked { host: b"a.example:81", authority: None, path: b"/", query: None, secure: None };
+        let mut outgoing = OutgoingHead::of(&received);
+        outgoing.change().append(b"X-Added", b"1");
+        assert_eq!((outgoing.host(&target), outgoing.other_host()), (&b"a.example:81"[..], None));
+        outgoing.change().set(Known::Host, b"b.example");
+        assert_eq!(outgoing.host(&target), b"b.example");
+        assert_eq!(outgoing.check_host(), Ok(()));
+        outgoing.change().set(Known::Host, b"b example");
+        assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));
+    }
+}

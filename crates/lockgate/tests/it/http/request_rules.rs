@@ -1,0 +1,269 @@
+//! Rules that change a request, beside each feature that reads one: features go by what the client has sent, endpoints get
+//! what the rules make of it.
+
+use std::collections::BTreeSet;
+
+use lockgate_testkit::{Http, Lockgate, Message, Origin, Serving};
+
+use super::{ok, plain_site};
+use crate::scene::{deserted, lockgate};
+
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+
+/// What the client of every request says of itself.
+const SENT: &str = "User-Agent: browser/1\r\nReferer: https://from.test/\r\nAccept: text/html\r\nAccept-Encoding: gzip\r\n\
+    Origin: https://page.test\r\nAuthorization: Basic YTpi\r\n\
+    Traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n";
+
+/// The rules, each as keys of a route. SERVICE is an auth service that vouches for the user `vouched`.
+const RULES: [&str; 9] = [
+    "",
+    "request_headers = { host = \"app.internal\" }\n",
+    "request_headers = { user-agent = false, referer = false, accept = false, accept-encoding = false, origin = false, \
+     authorization = false, traceparent = false, cookie = false, x-user = false, x-key = false }\n",
+    "request_headers = { user-agent = \"rule\", referer = \"rule\", accept = \"application/json\", accept-encoding = \"br\", \
+     origin = \"https://rule.test\", authorization = \"rule\", traceparent = \"rule\", cookie = \"lg=rule\", \
+     x-user = \"rule\", x-key = \"rule\" }\n",
+    "request_headers = { x-added = { add = \"{host}\" } }\n",
+    "rewrite = \"/other\"\n",
+    "auth = { forward = \"SERVICE\", copy = [\"x-user\", \"accept-encoding\"] }\n",
+    "trace = true\n",
+    "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n",
+];
+
+/// An origin whose answers show its name and the head that it has got; where the request has `X-Location`, they have that as
+/// Location.
+fn shows(name: &'static str) -> Serving {
+    Origin::tcp().answering(move |request| {
+        let body = format!("{name} @@\n{}{}", request.head, "x".repeat(5_000));
+        let moved = request.field("x-location").map(|to| format!("Location: {to}\r\n"));
+        let (status, moved) = moved.map_or(("200 OK", String::new()), |moved| ("302 Found", moved));
+        let length = body.len();
+        format!(
+            "HTTP/1.1 {status}\r\nContent-Type: text/html\r\n{moved}Content-Length: {length}\r\n\r\n{body}"
+        )
+        .into_bytes()
+    })
+}
+
+struct Scene {
+    gate: Lockgate,
+    origins: [Serving; 2],
+    service: Serving,
+}
+
+impl Scene {
+    /// A route for each feature, with these rules beside it.
+    fn new(rules: &str) -> Self {
+        let origins = [shows("first"), shows("second")];
+        let service = Origin::tcp().answering(|request| match request.field("authorization") {
+            Some("Basic YTpi") => b"HTTP/1.1 204 No Content\r\nX-User: vouched\r\n\r\n".to_vec(),
+            _ => ok("who?"),
+        });
+        let [first, second] = origins.each_ref().map(Serving::address);
+        let rules = rules.replace("SERVICE", service.address());
+        let pool =
+            |balance: &str| format!("endpoints = [\"{first}\", \"{second}\"]\nbalance = {{ {balance} }}\n");
+        let mut toml = format!(
+            "[pool.hash]\n{}[pool.sticky]\n{}{}",
+            pool("hash = \"header:x-user\""),
+            pool("sticky = \"cookie:lg\""),
+            plain_site(first),
+        );
+        for (path, keys) in [
+            ("/plain", String::new()),
+            ("/compressed", "compress = { codings = [\"br\", \"gzip\"] }\n".to_owned()),
+            ("/cors", "cors = \"https://page.test\"\n".to_owned()),
+            ("/hash", "proxy = \"pool:hash\"\n".to_owned()),
+            ("/sticky", "proxy = \"pool:sticky\"\n".to_owned()),
+            ("/limited", "limit = { rate = \"1/h\", per = \"header:x-key\" }\n".to_owned()),
+            ("/down", format!("proxy = \"{}\"\n", deserted())),
+            ("/guarded", format!("auth = {{ forward = \"{}\" }}\n", service.address())),
+            ("/changed", "rewrite_body = [{ text = \"@@\", with = \"##\" }]\n".to_owned()),
+        ] {
+            let twice = keys.split('=').next().is_some_and(|key| !key.is_empty() && rules.starts_with(key));
+            let rules = if twice { "" } else { &rules };
+            toml += &format!("[site.\":0\".path.\"{path}\"]\n{keys}{rules}");
+        }
+        Self { gate: lockgate().start(&toml), origins, service }
+    }
+
+    /// Asks for a path with these lines beside what is always sent.
+    fn ask(&self, path: &str, lines: &str) -> Message {
+        let mut client = Http::connect(self.gate.address());
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n{SENT}{lines}\r\n"));
+        client.answer()
+    }
+
+    /// The same without a coding, so that the answer's text can be read.
+    fn text(&self, path: &str, lines: &str) -> String {
+        let mut client = Http::connect(self.gate.address());
+        let sent = SENT.replace("Accept-Encoding: gzip\r\n", "");
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: a.test\r\n{sent}{lines}\r\n"));
+        client.answer().text().to_owned()
+    }
+}
+
+/// Calls `look` for each rule, with a scene that has it.
+fn beside_each_rule(look: impl Fn(&mut Scene, &str)) {
+    for rules in RULES {
+        look(&mut Scene::new(rules), rules);
+    }
+}
+
+#[test]
+fn the_access_log_has_what_the_client_sent_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        scene.ask("/plain", "");
+        let line = scene.gate.line("its line", |line| line["target"] == "/plain");
+        let told = ["host", "user_agent", "referer", "trace_id"].map(|field| line[field].as_str());
+        assert_eq!(told, ["a.test", "browser/1", "https://from.test/", TRACE].map(Some), "{rules}");
+    });
+}
+
+/// RFC 7239 §5.3: the host that the client has asked for.
+#[test]
+fn forwarding_fields_name_the_public_host_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let seen = scene.text("/plain", "");
+        assert!(seen.contains("\r\nX-Forwarded-Host: a.test\r\n"), "{rules}: {seen}");
+        assert!(
+            seen.contains("\r\nForwarded: for=127.0.0.1;proto=http;host=\"a.test\"\r\n"),
+            "{rules}: {seen}"
+        );
+    });
+}
+
+#[test]
+fn location_names_the_public_host_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let own = format!("X-Location: http://{}/x\r\n", scene.origins[0].address());
+        assert_eq!(scene.ask("/plain", &own).field("location"), Some("http://a.test/x"), "{rules}");
+        // The name that a rule gives the endpoint is the endpoint's own, whichever scheme it thinks that clients use.
+        let named = ["http", "https"].map(|scheme| format!("{scheme}://app.internal/x"));
+        for named in named {
+            let answer = scene.ask("/plain", &format!("X-Location: {named}\r\n"));
+            let is_own = rules.contains("app.internal");
+            let expected = if is_own { "http://a.test/x" } else { &named };
+            assert_eq!(answer.field("location"), Some(expected), "{rules}");
+        }
+    });
+}
+
+/// RFC 9110 §12.5.3.
+#[test]
+fn compression_goes_by_the_clients_accept_encoding_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        assert_eq!(scene.ask("/compressed", "").field("content-encoding"), Some("gzip"), "{rules}");
+    });
+}
+
+#[test]
+fn cors_goes_by_the_clients_origin_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let answer = scene.ask("/cors", "");
+        assert_eq!(answer.field("access-control-allow-origin"), Some("https://page.test"), "{rules}");
+    });
+}
+
+#[test]
+fn a_hash_goes_by_the_clients_header_or_the_vouched_one_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let answered: BTreeSet<_> = (0..40)
+            .map(|user| {
+                scene.text("/hash", &format!("X-User: u{user}\r\n")).split(' ').next().unwrap().to_owned()
+            })
+            .collect();
+        // What the auth service says of the user takes the place of what the client says.
+        let endpoints = if rules.starts_with("auth") { 1 } else { 2 };
+        assert_eq!(answered.len(), endpoints, "{rules}");
+    });
+}
+
+#[test]
+fn a_sticky_client_stays_at_its_endpoint_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let first = scene.ask("/sticky", "Accept-Encoding: identity\r\n");
+        let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let name = |text: &str| text.split(' ').next().unwrap().to_owned();
+        for _ in 0..8 {
+            let mut client = Http::connect(scene.gate.address());
+            client.send(format!("GET /sticky HTTP/1.1\r\nHost: a.test\r\nCookie: {cookie}\r\n\r\n"));
+            let again = client.answer();
+            assert_eq!(
+                (name(again.text()), again.field("set-cookie")),
+                (name(first.text()), None),
+                "{rules}"
+            );
+        }
+    });
+}
+
+#[test]
+fn a_limit_counts_by_the_clients_header_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let statuses = ["one", "one", "two", "two"]
+            .map(|key| scene.ask("/limited", &format!("X-Key: {key}\r\n")).status());
+        assert_eq!(statuses, [200, 429, 200, 429], "{rules}");
+    });
+}
+
+#[test]
+fn an_error_page_goes_by_the_clients_accept_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        let answer = scene.ask("/down", "");
+        let html = answer.field("content-type").is_some_and(|of| of.starts_with("text/html"));
+        assert!(answer.status() == 502 && html, "{rules}: {}", answer.head);
+    });
+}
+
+#[test]
+fn an_auth_service_is_asked_with_the_clients_credentials_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        assert!(scene.service.accepted() == 0 || rules.starts_with("auth"));
+        assert_eq!(scene.ask("/guarded", "").status(), 200, "{rules}");
+        assert_eq!(scene.service.accepted(), 1, "{rules}");
+    });
+}
+
+#[test]
+fn a_body_is_rewritten_beside_each_rule() {
+    beside_each_rule(|scene, rules| {
+        assert!(scene.text("/changed", "").contains(" ##\n"), "{rules}");
+    });
+}
+
+/// The other half: what the rules make of a request is what the endpoint gets.
+#[test]
+fn an_endpoint_gets_the_request_as_the_rules_make_it() {
+    for (rules, has, has_not) in [
+        (RULES[1], "\r\nHost: app.internal\r\n", "\r\nHost: a.test\r\n"),
+        (RULES[2], "\r\nX-Forwarded-For: ", "\r\nReferer: "),
+        (RULES[3], "\r\naccept-encoding: br\r\n", "browser/1"),
+        (RULES[4], "\r\nx-added: a.test\r\n", "app.internal"),
+        (RULES[5], "GET /other HTTP/1.1\r\n", "/plain"),
+        (RULES[6], "\r\nx-user: vouched\r\n", "\r\nX-User: forged\r\n"),
+    ] {
+        let seen = Scene::new(rules).text("/plain", "X-User: forged\r\n");
+        assert!(seen.contains(has) && !seen.contains(has_not), "{rules}: {seen}");
+    }
+}
+
+/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both.
+#[test]
+fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
+    let scene = Scene::new(RULES[1]);
+    let mut client = Http::connect(scene.gate.address());
+    client.send("GET http://b.test/plain HTTP/1.1\r\nHost: a.test\r\n\r\n");
+    let seen = client.answer().text().to_owned();
+    assert!(
+        seen.contains("\r\nHost: app.internal\r\n") && seen.contains("\r\nX-Forwarded-Host: b.test\r\n"),
+        "{seen}"
+    );
+}
+
+#[test]
+fn a_host_of_a_rule_that_is_malformed_is_refused() {
+    let scene = Scene::new("request_headers = { host = \"{path}\" }\n");
+    assert_eq!(scene.ask("/plain", "").status(), 400);
+}
