@@ -144,7 +144,7 @@ impl Pauses {
 }
 
 /// Finds out whether a client waits for acknowledgements, without a stall of 40 ms first: of the first messages that are not
-/// answered for a few milliseconds, what has come is acknowledged then. When more comes after that, the client has waited for it.
+/// answered within 2 ms, what has come is acknowledged then. When more comes after that, the client has waited for it.
 #[derive(Debug)]
 pub(crate) struct Trial {
     left: u8,
@@ -172,7 +172,7 @@ impl Trial {
             }
             None if self.left > 0 => {
                 self.left -= 1;
-                self.due = Some(line.enter(line.now() + 1, cx.waker()));
+                self.due = Some(line.enter_soon(cx.waker()));
             }
             None => {}
         }
