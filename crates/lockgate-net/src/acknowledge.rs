@@ -3,8 +3,8 @@
 //! A peer that writes a message in pieces with Nagle's algorithm on (RFC 896) sends the first piece and waits for its
 //! acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of data to send it with (RFC 1122 §4.2.3.2),
 //! unless TCP_QUICKACK says otherwise, which holds until something is sent. Readers of messages know when they wait for
-//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`], [`Pauses`] and
-//! [`Trial`].
+//! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`],
+//! and for relays trials.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
