@@ -158,10 +158,18 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
     use std::os::fd::OwnedFd;
+    use std::sync::Once;
     use tracing::level_filters::LevelFilter;
 
     /// An output of which the test reads the other end.
     fn output() -> (&'static Output, File, File) {
+        // The process has a subscriber, as outside of tests: a thread without any, that is the first to come to a `warn!`, would
+        // switch it off for all others.
+        static SUBSCRIBER: Once = Once::new();
+        SUBSCRIBER.call_once(|| {
+            let subscriber = subscriber(LevelFilter::INFO, Format::Text, Colour::Never, io::sink);
+            tracing::subscriber::set_global_default(subscriber).unwrap();
+        });
         let (read, write) = rustix::pipe::pipe().unwrap();
         let of = |fd: OwnedFd| File::from(fd);
         (Box::leak(Box::new(Output::new())), of(read), of(write))
