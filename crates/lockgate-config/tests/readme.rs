@@ -16,11 +16,8 @@ fn pages() -> String {
 #[test]
 fn every_configuration_in_the_readme_and_the_guides_is_valid_and_without_a_warning() {
     let pages = pages();
-    let blocks: Vec<&str> = pages
-        .split("```toml\n")
-        .skip(1)
-        .map(|block| block.split("```").next().unwrap_or_default())
-        .collect();
+    let blocks: Vec<&str> =
+        pages.split("```toml\n").skip(1).map(|block| block.split("```").next().unwrap_or_default()).collect();
     assert!(blocks.len() >= 16, "the README and the guides show everyday configurations");
     let env = Environment::none().with_file("/etc/tls/app.example.com.pem", "");
     for text in blocks {

@@ -232,8 +232,20 @@ impl Client {
         if self.trusted {
             return self.add(host, fields, out);
         }
+        if host.is_empty() {
+            return self.tell_without_host(out);
+        }
         let (before, behind) = &self.lines;
         put(out, &[before.as_bytes(), host, behind.as_bytes(), host, b"\"\r\n"]);
+    }
+
+    /// The same of a client that has named no host.
+    #[cold]
+    fn tell_without_host(&self, out: &mut Vec<u8>) {
+        let proto = proto(self.secure);
+        encode::field(out, b"X-Forwarded-For", self.address.as_bytes());
+        encode::field(out, b"X-Forwarded-Proto", proto.as_bytes());
+        encode::field(out, b"Forwarded", element(&self.address, proto).as_bytes());
     }
 
     /// The same, behind what is said of earlier hops.
@@ -246,7 +258,7 @@ impl Client {
         }
         put(out, &[self.address.as_bytes(), b"\r\n"]);
         for (known, ours) in [(Known::XForwardedProto, proto.as_bytes()), (Known::XForwardedHost, host)] {
-            if fields.first(known).is_none() {
+            if fields.first(known).is_none() && !ours.is_empty() {
                 encode::field(out, known.name().as_bytes(), ours);
             }
         }
@@ -254,7 +266,11 @@ impl Client {
         for value in earlier(Known::Forwarded) {
             put(out, &[value, b", "]);
         }
-        put(out, &[element(&self.address, proto).as_bytes(), b";host=\"", host, b"\"\r\n"]);
+        put(out, &[element(&self.address, proto).as_bytes()]);
+        if !host.is_empty() {
+            put(out, &[b";host=\"", host, b"\""]);
+        }
+        put(out, &[b"\r\n"]);
     }
 }
 
@@ -462,6 +478,21 @@ mod tests {
                 "Forwarded: for=192.0.2.7;proto=http;host=\"a.example:80\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_client_that_names_no_host_has_none_in_forwarding_fields() {
+        for trusted in [false, true] {
+            let client = Client::new("192.0.2.7".to_owned(), false, trusted);
+            assert_eq!(
+                told(&client, "", &[]),
+                [
+                    "X-Forwarded-For: 192.0.2.7",
+                    "X-Forwarded-Proto: http",
+                    "Forwarded: for=192.0.2.7;proto=http"
+                ]
+            );
+        }
     }
 
     #[test]

@@ -4,14 +4,14 @@
 //! acknowledgement with the rest. The kernel delays that by 40 ms, in the hope of data to send it with (RFC 1122 §4.2.3.2),
 //! unless TCP_QUICKACK says otherwise, which holds until something is sent. Readers of messages know when they wait for
 //! the rest of one, and say so: [`Socket::await_rest`]. For readers of mere bytes there are [`Habits`] and [`Pauses`],
-//! and for relays trials.
+//! and for relays early acknowledgements.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Context;
 use std::time::{Duration, Instant};
 
-use crate::shape::{Line, Place};
+use crate::shape::{Line, Moment, Place};
 use crate::socket::Socket;
 
 /// A pause as long as Linux delays an acknowledgement, 40 ms, is probably that.
@@ -21,7 +21,9 @@ const STALLS: u8 = 8;
 /// Reads for which a pause of one connection is remembered: some are the application's own.
 const REMEMBERED: u8 = u8::MAX;
 /// Messages of one connection that are acknowledged early to see whether their rest comes then.
-const TRIALS: u8 = 8;
+const EARLY: u8 = 8;
+/// How soon it comes then at the most: a round trip.
+const SOON: Moment = 250_000_000;
 /// How often a message is acknowledged at once. Asked for one piece, the kernel acknowledges those that follow, too, but not
 /// always: not the second of two that have one length. So it is asked again, and not for each read of a large body.
 pub const PIECES: u8 = 8;
@@ -102,10 +104,6 @@ impl Pauses {
     /// where its other connections have some, or by a pause of this one.
     pub fn note(&mut self, socket: &Socket, habits: Option<&Habits>) {
         if self.is_known(habits) {
-            if socket.reads_again() && (1..=PIECES).contains(&socket.acknowledged()) {
-                // Messages still come in pieces. A stream in bulk, without an answer, is not taken for one.
-                self.remember();
-            }
             socket.acknowledge_now();
         } else {
             self.note_at(Instant::now(), socket.reads_again(), habits);
@@ -143,22 +141,23 @@ impl Pauses {
     }
 }
 
-/// Finds out whether a client waits for acknowledgements, without a stall of 40 ms first: of the first messages that are not
-/// answered within 2 ms, what has come is acknowledged then. When more comes after that, the client has waited for it.
+/// Acknowledges what a relay's client has sent sooner than the kernel does, and finds out by that whether the client waits for it,
+/// without a stall of 40 ms first. Of the first messages that are not answered within a millisecond or two, what has come is
+/// acknowledged then. When more comes soon after that, the client has waited for it.
 #[derive(Debug)]
-pub(crate) struct Trial {
+pub(crate) struct EarlyAck {
     left: u8,
     due: Option<Place>,
-    acknowledged: bool,
+    acknowledged: Option<Moment>,
 }
 
-impl Default for Trial {
+impl Default for EarlyAck {
     fn default() -> Self {
-        Self { left: TRIALS, due: None, acknowledged: false }
+        Self { left: EARLY, due: None, acknowledged: None }
     }
 }
 
-impl Trial {
+impl EarlyAck {
     /// Waits with a socket from which nothing comes now.
     pub(crate) fn poll_pending(&mut self, cx: &mut Context<'_>, socket: &Socket, line: &Line) {
         if !socket.owes_acknowledgement() {
@@ -168,7 +167,7 @@ impl Trial {
             Some(place) if !line.is_due(place) => line.stay(place, cx.waker()),
             Some(_) => {
                 socket.acknowledge_now();
-                (self.due, self.acknowledged) = (None, true);
+                (self.due, self.acknowledged) = (None, Some(line.now()));
             }
             None if self.left > 0 => {
                 self.left -= 1;
@@ -178,9 +177,18 @@ impl Trial {
         }
     }
 
-    /// Notes a read.
-    pub(crate) fn note(&mut self, socket: &Socket, pauses: &mut Pauses) {
-        if std::mem::take(&mut self.acknowledged) && socket.reads_again() {
+    /// Notes a read, before `pauses` does.
+    pub(crate) fn note(&mut self, socket: &Socket, line: &Line, pauses: &mut Pauses) {
+        // What was waited for was about the message before, or about what has come so far.
+        self.due = None;
+        let acknowledged = self.acknowledged.take();
+        if !socket.reads_again() {
+            return;
+        }
+        let soon = acknowledged.is_some_and(|since| line.now() < since + SOON);
+        // Or the client is known, and its messages still come in pieces: a stream in bulk, without an answer, is not taken for one.
+        let again = pauses.left > 0 && (1..=PIECES).contains(&socket.acknowledged());
+        if soon || again {
             pauses.remember();
         }
     }

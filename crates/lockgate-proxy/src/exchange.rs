@@ -138,7 +138,7 @@ impl Request<'_> {
 
     /// Host and port that the endpoint is asked for.
     pub fn host(&self) -> &[u8] {
-        self.outgoing.host(&self.asked)
+        self.outgoing.host()
     }
 
     /// The line of cookies to write in place of those that came, if there is one.

@@ -112,7 +112,7 @@ pub(super) const REQUEST_HEADERS: Key = Key::new(
     Map(Names::RequestFields, &FIELD, &[]),
     Is("{}"),
     r#"{ host = "app.internal", x-debug = false }"#,
-    "The same for the fields of every request that is sent to an endpoint. Nothing else sees the change: access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits, `balance` and error pages go by what the client has sent.",
+    "The same for the fields of every request that is sent to an endpoint. Nothing else sees the change: access log, `X-Forwarded-Host`, `Location`, compression, CORS, limits and error pages go by what the client has sent, and so does `balance`, but for fields that `auth.copy` sets.",
 );
 
 pub(super) const BODY: Key =

@@ -9,7 +9,7 @@ use super::bulk::Bulk;
 use super::meter::Meter;
 use super::read_size::ReadSize;
 use super::{Buffers, Side, Tap};
-use crate::acknowledge::{Habits, Pauses, Trial};
+use crate::acknowledge::{EarlyAck, Habits, Pauses};
 use crate::shape::{Line, Shaper};
 use crate::socket::Family;
 use crate::splice::{self, Pipe, Pipes};
@@ -100,7 +100,7 @@ pub(super) struct Flow {
     small_splices: u8,
     no_splice: bool,
     pauses: Pauses,
-    trial: Trial,
+    early_ack: EarlyAck,
 }
 
 impl Flow {
@@ -232,18 +232,18 @@ impl Flow {
 
     /// Reads once and writes what was read.
     fn poll_copy(&mut self, cx: &mut Context<'_>, lane: &mut Lane<'_>) -> Poll<Result<(), Fault>> {
-        let allowed = ready!(self.poll_allowed(cx, lane))?;
-        let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed);
+        let Poll::Ready(allowed) = self.poll_allowed(cx, lane) else {
+            self.poll_early_ack(cx, lane);
+            return Poll::Pending;
+        };
+        let read = poll_read(cx, lane, self.read_size.as_memory_allows(), allowed?);
         if read.is_pending() {
             if lane.from.session.is_some() && lane.moved.get() == 0 {
                 // So far there was TLS's own: what it is followed by may wait.
                 lane.from.socket.await_rest();
             }
             self.bulk.poll_pending(cx, &lane.from.socket, lane.line);
-            // The kernel delays nothing before we have sent something; what endpoints do, their habits tell.
-            if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
-                self.trial.poll_pending(cx, &lane.from.socket, lane.line);
-            }
+            self.poll_early_ack(cx, lane);
         }
         match ready!(read).map_err(Fault::Source)? {
             Read::Data { len, full } => {
@@ -272,6 +272,14 @@ impl Flow {
                 self.end(lane, ending);
                 Poll::Ready(Ok(()))
             }
+        }
+    }
+
+    /// Waits for the rest of what the client has sent. The kernel delays nothing before something was sent to it; what endpoints
+    /// do, their habits tell.
+    fn poll_early_ack(&mut self, cx: &mut Context<'_>, lane: &Lane<'_>) {
+        if lane.habits.is_none() && (lane.answered > 0 || lane.from.session.is_some()) {
+            self.early_ack.poll_pending(cx, &lane.from.socket, lane.line);
         }
     }
 
@@ -387,7 +395,7 @@ impl Flow {
         }
         self.full_reads = 0;
         if lane.from.socket.family() == Family::Tcp {
-            self.trial.note(&lane.from.socket, &mut self.pauses);
+            self.early_ack.note(&lane.from.socket, lane.line, &mut self.pauses);
             self.pauses.note(&lane.from.socket, lane.habits);
         }
     }

@@ -14,8 +14,8 @@ use crate::timer::Timer;
 
 /// Waits end at multiples of this, so that one alarm wakes all who are due by then. What that is late is made up for.
 const GRAIN: Moment = 4_000_000;
-/// The same for short waits that few have.
-const SOON: Moment = 2_000_000;
+/// The same for short waits, of which a connection has few.
+const SOON: Moment = 1_000_000;
 const NEVER: Moment = Moment::MAX;
 /// What moments count from: one for the process, since workers share buckets. A day before the first look, so that
 /// buckets have always had time to fill.
@@ -101,9 +101,9 @@ impl Line {
         self.enter_at(due.checked_next_multiple_of(GRAIN).unwrap_or(NEVER), waker)
     }
 
-    /// Has `waker` woken within 2 ms, together with others that wait for that.
+    /// Has `waker` woken after one to two milliseconds, together with others that wait for that.
     pub(crate) fn enter_soon(&self, waker: &Waker) -> Place {
-        self.enter_at((self.now() + 1).checked_next_multiple_of(SOON).unwrap_or(NEVER), waker)
+        self.enter_at((self.now() + SOON).checked_next_multiple_of(SOON).unwrap_or(NEVER), waker)
     }
 
     fn enter_at(&self, due: Moment, waker: &Waker) -> Place {

@@ -235,7 +235,7 @@ impl<'s> Serving<'s> {
         down.allow(route.rules.body_max.unwrap_or(u64::MAX));
         let id = seen.id;
         let values = self.values(&asked, &host, head, seen.client, &id);
-        let mut outgoing = OutgoingHead::of(head);
+        let mut outgoing = OutgoingHead::of(head, asked.host);
         if let Some(hops) = hops {
             forwarding::set_hops(hops, outgoing.change());
         }
@@ -253,7 +253,10 @@ impl<'s> Serving<'s> {
                 return Ok(next);
             }
         }
-        let wish = self.wish(&route.action, seen.client, outgoing.fields());
+        // As the auth service vouches for it; without one, as it was received.
+        let vouched = matches!(route.rules.auth, Some(Auth::Forward(_)));
+        let wish =
+            self.wish(&route.action, seen.client, if vouched { outgoing.fields() } else { &head.fields });
         self.transform(route, &values, &mut outgoing)?;
         if let Some((to, status)) = find::moved(route, &values) {
             let mut text = worker.blocks.text();
@@ -343,8 +346,7 @@ impl<'s> Serving<'s> {
         TraceId::begin(trace, parent, sampled, outgoing.change())
     }
 
-    /// The endpoint that a request belongs to, if its pool's balancing ties it to one: by `fields` as they were received, or
-    /// as the auth service has vouched for them. What rules make of them for the endpoint is no business of the balancing.
+    /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to one.
     fn wish(&self, action: &Action, client: ClientAddress, fields: &Fields) -> Wish {
         let Action::Proxy(proxy) = action else { return Wish::Any };
         let pool = self.connection.worker.upstream(proxy.upstream).pool();
@@ -368,9 +370,11 @@ impl<'s> Serving<'s> {
         values: &Values<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Refusal<'s>> {
-        if !matches!(route.action, Action::Proxy(_) | Action::Connect(_)) {
+        match route.action {
+            Action::Proxy(_) => {}
+            Action::Connect(_) if values.method != b"CONNECT" => {}
             // No other sends the request to anywhere.
-            return Ok(());
+            _ => return Ok(()),
         }
         let rules = &route.rules.request_headers;
         if !rules.is_empty() {

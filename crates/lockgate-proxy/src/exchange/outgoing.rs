@@ -1,6 +1,6 @@
 //! The head of a request as it goes to an endpoint.
 
-use lockgate_http::asked::{Asked, AskedError};
+use lockgate_http::asked::AskedError;
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::RequestHead;
@@ -12,14 +12,17 @@ use lockgate_http::target::Authority;
 #[derive(Debug)]
 pub struct OutgoingHead<'a> {
     received: &'a RequestHead,
-    /// Fields in place of the received ones, from the first change on: most requests need no copy.
+    /// Host and port that the client has asked for, be it by an absolute target.
+    asked_host: &'a [u8],
+    /// Fields in place of the received ones, from the first change on: most requests need no copy. Their Host is the one that
+    /// the endpoint is asked for.
     changed: Option<Box<Fields>>,
 }
 
 impl<'a> OutgoingHead<'a> {
-    /// One that is as `received` is.
-    pub fn of(received: &'a RequestHead) -> Self {
-        Self { received, changed: None }
+    /// One that is as `received` is, for this host.
+    pub fn of(received: &'a RequestHead, asked_host: &'a [u8]) -> Self {
+        Self { received, asked_host, changed: None }
     }
 
     /// Its fields, those of the client's connection among them.
@@ -32,24 +35,22 @@ impl<'a> OutgoingHead<'a> {
         self.changed.get_or_insert_with(|| {
             let mut fields = Box::new(self.received.fields.clone());
             forwarding::detach(&mut fields);
+            // Not the client's line beside an absolute target: it would pass for what a rule has set (RFC 9112 §3.2.2).
+            fields.set(Known::Host, self.asked_host);
             fields
         })
     }
 
-    /// Whether nothing was changed.
-    pub fn is_as_received(&self) -> bool {
-        self.changed.is_none()
+    /// Host and port that the endpoint is asked for: a rule's Host, else what the client has asked for.
+    pub fn host(&self) -> &[u8] {
+        self.changed
+            .as_deref()
+            .map_or(self.asked_host, |fields| fields.first(Known::Host).unwrap_or_default())
     }
 
-    /// Host and port that the endpoint is asked for: a rule's Host, else those of `target`, what the client has asked for.
-    pub fn host<'h>(&'h self, target: &Asked<'h>) -> &'h [u8] {
-        self.other_host().unwrap_or(target.host)
-    }
-
-    /// The Host that a rule has set, if one has.
+    /// The Host that a rule has set, where it is another one than the client has asked for.
     pub fn other_host(&self) -> Option<&[u8]> {
-        let host = self.changed.as_deref()?.first(Known::Host)?;
-        (self.received.fields.first(Known::Host) != Some(host)).then_some(host)
+        Some(self.host()).filter(|host| *host != self.asked_host)
     }
 
     /// Sees to it that the Host of a rule is one: it may be made of what the client has sent.
@@ -77,8 +78,8 @@ mod tests {
     #[test]
     fn what_was_received_stays_as_it_is_when_the_outgoing_head_changes() {
         let received = received(&[("Host", "a.example"), ("Accept", "text/html")]);
-        let mut outgoing = OutgoingHead::of(&received);
-        assert!(outgoing.is_as_received() && std::ptr::eq(outgoing.fields(), &raw const received.fields));
+        let mut outgoing = OutgoingHead::of(&received, b"a.example");
+        assert!(std::ptr::eq(outgoing.fields(), &raw const received.fields), "no copy without a change");
         outgoing.change().set(Known::Host, b"b.example");
         outgoing.change().append(b"X-Added", b"1");
         assert_eq!(received.fields.first(Known::Host), Some(&b"a.example"[..]));
@@ -90,23 +91,22 @@ mod tests {
     #[test]
     fn connection_removes_nothing_that_is_added() {
         let received = received(&[("Connection", "x-user, x-mine"), ("X-Mine", "1")]);
-        let mut outgoing = OutgoingHead::of(&received);
+        let mut outgoing = OutgoingHead::of(&received, b"");
         outgoing.change().append(b"X-User", b"ann");
         let onward = forwarding::Onward::of(outgoing.fields());
-        let names: Vec<_> =
-            outgoing.fields().iter().filter(|field| onward.passes(field)).map(|field| field.name).collect();
-        assert_eq!(names, [b"X-User"]);
+        let fields = outgoing.fields().iter().filter(|field| onward.passes(field));
+        assert_eq!(fields.map(|field| field.name).collect::<Vec<_>>(), [&b"Host"[..], b"X-User"]);
     }
 
+    /// RFC 9112 §3.2.2: an absolute target goes over Host, and a rule over both, also where the client says the same.
     #[test]
     fn the_host_is_the_rules_or_the_clients() {
-        let received = received(&[("Host", "a.example")]);
-        let target = Asked { host: b"a.example:81", authority: None, path: b"/", query: None, secure: None };
-        let mut outgoing = OutgoingHead::of(&received);
+        let received = received(&[("Host", "b.example")]);
+        let mut outgoing = OutgoingHead::of(&received, b"a.example:81");
         outgoing.change().append(b"X-Added", b"1");
-        assert_eq!((outgoing.host(&target), outgoing.other_host()), (&b"a.example:81"[..], None));
+        assert_eq!((outgoing.host(), outgoing.other_host()), (&b"a.example:81"[..], None));
         outgoing.change().set(Known::Host, b"b.example");
-        assert_eq!(outgoing.host(&target), b"b.example");
+        assert_eq!((outgoing.host(), outgoing.other_host()), (&b"b.example"[..], Some(&b"b.example"[..])));
         assert_eq!(outgoing.check_host(), Ok(()));
         outgoing.change().set(Known::Host, b"b example");
         assert_eq!(outgoing.check_host(), Err(AskedError::BadHost));

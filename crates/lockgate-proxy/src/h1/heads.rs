@@ -80,7 +80,7 @@ pub fn accept(request: &Request<'_>) -> String {
     if is_websocket_without_key(request) {
         return websocket::accept(websocket::key(request.values.id));
     }
-    let key = request.outgoing.fields().named(b"sec-websocket-key").next().unwrap_or_default();
+    let key = request.head.fields.named(b"sec-websocket-key").next().unwrap_or_default();
     websocket::accept(String::from_utf8_lossy(key).into_owned())
 }
 

@@ -66,7 +66,7 @@ impl Proxy {
         let mut uploading = !lease.link.is_taken();
         // RFC 9112 §9.6: an endpoint that closes after its answer has heard enough. One that stays may have answered before
         // it reads the rest, and gets it, unless the client was told to wait and was never asked for it.
-        let expects = exchange.request.head.fields.first(Known::Expect).is_some();
+        let expects = exchange.request.outgoing.fields().first(Known::Expect).is_some();
         let wanted =
             uploading && stays && (!expects || exchange.outcome.awaited || exchange.down.taken() > 0);
         let keep = exchange.keep
@@ -225,8 +225,16 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     let moved = matches!(answer.status, 201 | 202 | 300..=308);
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
         let endpoint = lease.endpoint().authority().map(|(host, port)| Origin { host, port });
-        let named = named_by_rule(request);
-        let origins: Vec<_> = endpoint.into_iter().chain(named.into_iter().flatten()).collect();
+        let named = request.outgoing.other_host().and_then(|host| Authority::parse(host).ok());
+        let mut origins = Vec::from_iter(endpoint);
+        if let Some(Authority { host, port }) = named {
+            // What a rule calls the endpoint, also with the port that it has. Without a port it is by http, and by https for clients
+            // of TLS only: to lead others from there back to http would be a loop.
+            let own = endpoint.map(|endpoint| endpoint.port);
+            let default = [Some(80), client.is_secure().then_some(443)];
+            let ports = port.map_or(default, |port| [Some(port), None]).into_iter().chain([own]).flatten();
+            origins.extend(ports.map(|port| Origin { host, port }));
+        }
         let public = Public { secure: client.is_secure(), authority: asked.host, origins: &origins, prefix };
         public.restore(&mut answer.fields);
     }
@@ -251,14 +259,6 @@ fn transform(request: &Request<'_>, lease: &Lease, answer: &mut ResponseHead) {
     if answer.fields.first(Known::Date).is_none() {
         answer.fields.append(b"Date", &worker.date());
     }
-}
-
-/// What the endpoint may call itself because a rule has set Host: without a port in it, by either scheme.
-fn named_by_rule<'a>(request: &'a Request<'_>) -> [Option<Origin<'a>>; 2] {
-    let named = request.outgoing.other_host().and_then(|host| Authority::parse(host).ok());
-    let Some(Authority { host, port }) = named else { return [None; 2] };
-    let origin = |port| Some(Origin { host, port });
-    port.map_or([origin(80), origin(443)], |port| [origin(port), None])
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.

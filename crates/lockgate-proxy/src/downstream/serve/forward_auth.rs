@@ -43,7 +43,7 @@ impl<'s> Serving<'s> {
                 request: Request {
                     worker,
                     head: &question,
-                    outgoing: &OutgoingHead::of(&question),
+                    outgoing: &OutgoingHead::of(&question, asked.host),
                     asked: auth.asked(asked),
                     length: BodyLength::Empty,
                     client: &asking.client,

@@ -139,12 +139,16 @@ fn location_names_the_public_host_beside_each_rule() {
     beside_each_rule(|scene, rules| {
         let own = format!("X-Location: http://{}/x\r\n", scene.origins[0].address());
         assert_eq!(scene.ask("/plain", &own).field("location"), Some("http://a.test/x"), "{rules}");
-        // The name that a rule gives the endpoint is the endpoint's own, whichever scheme it thinks that clients use.
-        let named = ["http", "https"].map(|scheme| format!("{scheme}://app.internal/x"));
-        for named in named {
+        // The name that a rule gives the endpoint is the endpoint's own, with its port or without. To lead a client from https, which
+        // it does not use, back to http would be a loop.
+        let port = scene.origins[0].address().rsplit(':').next().unwrap();
+        for (named, is_own) in [
+            ("http://app.internal/x".to_owned(), true),
+            (format!("http://app.internal:{port}/x"), true),
+            ("https://app.internal/x".to_owned(), false),
+        ] {
             let answer = scene.ask("/plain", &format!("X-Location: {named}\r\n"));
-            let is_own = rules.contains("app.internal");
-            let expected = if is_own { "http://a.test/x" } else { &named };
+            let expected = if is_own && rules.contains("app.internal") { "http://a.test/x" } else { &named };
             assert_eq!(answer.field("location"), Some(expected), "{rules}");
         }
     });
@@ -249,17 +253,35 @@ fn an_endpoint_gets_the_request_as_the_rules_make_it() {
     }
 }
 
-/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both.
+/// RFC 9112 §3.2.2: the target goes over Host, and a rule over both, whatever the client has as Host.
 #[test]
 fn a_host_of_a_rule_goes_over_that_of_an_absolute_target() {
     let scene = Scene::new(RULES[1]);
+    for host in ["a.test", "app.internal", "b.test"] {
+        let mut client = Http::connect(scene.gate.address());
+        client.send(format!("GET http://b.test/plain HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let seen = client.answer().text().to_owned();
+        let hosts = "\r\nHost: app.internal\r\n";
+        assert!(seen.contains(hosts) && seen.contains("\r\nX-Forwarded-Host: b.test\r\n"), "{host}: {seen}");
+    }
+}
+
+/// RFC 9112 §3.2: HTTP/1.0 may name none. Then no public host is made up for it.
+#[test]
+fn a_request_without_host_gets_that_of_a_rule_and_no_public_one() {
+    let scene = Scene::new(RULES[1]);
+    let seen = Http::ask(scene.gate.address(), "GET /plain HTTP/1.0\r\n\r\n");
+    assert!(seen.contains("\r\nHost: app.internal\r\n") && !seen.contains("X-Forwarded-Host"), "{seen}");
+    assert!(seen.contains("\r\nForwarded: for=127.0.0.1;proto=http\r\n"), "{seen}");
+}
+
+/// What a rule makes of Host is not the client's to choose: it strips the port, and an upgrade to https stays one.
+#[test]
+fn an_endpoint_that_leads_to_https_is_followed_there() {
+    let scene = Scene::new("request_headers = { host = \"{host}\" }\n");
     let mut client = Http::connect(scene.gate.address());
-    client.send("GET http://b.test/plain HTTP/1.1\r\nHost: a.test\r\n\r\n");
-    let seen = client.answer().text().to_owned();
-    assert!(
-        seen.contains("\r\nHost: app.internal\r\n") && seen.contains("\r\nX-Forwarded-Host: b.test\r\n"),
-        "{seen}"
-    );
+    client.send("GET /plain HTTP/1.1\r\nHost: a.test:8080\r\nX-Location: https://a.test/x\r\n\r\n");
+    assert_eq!(client.answer().field("location"), Some("https://a.test/x"));
 }
 
 #[test]
