@@ -31,9 +31,9 @@ pub struct ForwardAuth {
 }
 
 impl ForwardAuth {
-    /// What it is asked about a request: a GET without a body, with those of the request's `fields` that go on. What others say about where a request
-    /// came from is left out, but for what [`Client`](lockgate_http::forwarding::Client) replaces or adds to. Neither is it asked whether
-    /// it has something newer, or a part of something: that is about what was asked for.
+    /// What it is asked about a request: a GET without a body, with those of the request's `fields` that go on. What others say
+    /// about where a request came from is left out, but for what [`Client`](lockgate_http::forwarding::Client) replaces or adds
+    /// to. Neither is it asked whether it has something newer, or a part of something: that is about what was asked for.
     pub fn question(&self, head: &RequestHead, fields: &Fields, asked: &Asked<'_>) -> RequestHead {
         let mut question = RequestHead::of(head.version, b"GET", self.target.as_bytes());
         let onward = Onward::of(fields);
